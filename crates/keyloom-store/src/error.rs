@@ -39,6 +39,12 @@ pub enum StoreError {
         /// How large it may be.
         max: usize,
     },
+    /// The commit contradicts the contract, whatever the store holds; nothing happened.
+    #[error("invalid commit: {what}")]
+    Invalid {
+        /// What is wrong with it.
+        what: String,
+    },
     /// What is stored is damaged. Restore a backup, or run `keyloom check`.
     #[error("stored data is corrupt: {detail}")]
     Corrupt {

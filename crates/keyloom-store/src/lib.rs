@@ -1,9 +1,13 @@
 //! The ordered store that Keyloom runs on: bytes in, bytes out.
 //!
-//! [`contract`] is the whole of what a technology has to do to carry Keyloom.
+//! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom; [`memory`] is the
+//! model of it.
 
+pub mod batch;
 mod contract;
 mod error;
+pub mod limits;
+pub mod memory;
 
 pub use contract::{
     Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Isolation, KeyRange, Limits,

@@ -1,0 +1,140 @@
+//! Decides what a group of commits does to a store, before any of it is written.
+//!
+//! B1: A commit whose check fails, or whose counter is damaged, leaves the batch as it was.
+//! B2: A commit is decided against the store as the earlier commits of its batch leave it.
+//! B3: Each commit that holds takes the next sequence number, and each change the next position;
+//!     neither is ever taken twice. The sequence number is the stamp of all that the commit writes.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::{Commit, CommitOutcome, Expect, Position, Stamp, StoreError, Write};
+
+/// The last numbers that a store has given out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tip {
+    /// How many commits there have been.
+    pub sequence: u64,
+    /// Where the feed ends.
+    pub position: Position,
+}
+
+/// The state of the store below a batch.
+pub trait Base {
+    /// The stamp of a key, if it has a value.
+    fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError>;
+
+    /// The value of a key.
+    fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
+}
+
+/// What is to be written: each key once, in key order.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    tip: Tip,
+    slots: BTreeMap<&'a [u8], Option<Slot<'a>>>,
+    changes: Vec<(Position, &'a [u8])>,
+}
+
+/// What a key will hold.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Slot<'a> {
+    /// The stamp of the commit that wrote it.
+    pub stamp: Stamp,
+    /// The bytes.
+    pub value: Cow<'a, [u8]>,
+}
+
+impl<'a> Batch<'a> {
+    /// An empty batch on a store whose last numbers are `tip`.
+    pub fn new(tip: Tip) -> Self {
+        Batch { tip, slots: BTreeMap::new(), changes: Vec::new() }
+    }
+
+    /// Decides one commit, and takes it in if its checks hold.
+    pub fn add(
+        &mut self,
+        commit: &'a Commit,
+        base: &impl Base,
+    ) -> Result<CommitOutcome, StoreError> {
+        for (index, check) in commit.checks.iter().enumerate() {
+            let found = self.stamp(&check.key, base)?;
+            let holds = match check.expect {
+                Expect::Absent => found.is_none(),
+                Expect::At(stamp) => found == Some(stamp),
+            };
+            if !holds {
+                return Ok(CommitOutcome::Conflict { check: index });
+            }
+        }
+        // Counters are the last thing that can fail, so they come before the first change (B1).
+        let counters = self.counters(&commit.writes, base)?;
+        self.take_in(commit, counters);
+        Ok(CommitOutcome::Committed { position: self.tip.position })
+    }
+
+    /// The last numbers of the store once this batch is written.
+    pub fn tip(&self) -> Tip {
+        self.tip
+    }
+
+    /// Each key that is written, in key order; `None` is deleted.
+    pub fn slots(&self) -> impl Iterator<Item = (&'a [u8], Option<&Slot<'a>>)> {
+        self.slots.iter().map(|(key, slot)| (*key, slot.as_ref()))
+    }
+
+    /// The changes to append, in order.
+    pub fn changes(&self) -> &[(Position, &'a [u8])] {
+        &self.changes
+    }
+
+    fn stamp(&self, key: &[u8], base: &impl Base) -> Result<Option<Stamp>, StoreError> {
+        match self.slots.get(key) {
+            Some(slot) => Ok(slot.as_ref().map(|slot| slot.stamp)),
+            None => base.stamp(key),
+        }
+    }
+
+    /// The new values of all counters among `writes`, in their order.
+    fn counters(&self, writes: &[Write], base: &impl Base) -> Result<Vec<[u8; 8]>, StoreError> {
+        let mut counters = Vec::new();
+        for write in writes {
+            let Write::Add { key, delta } = write else { continue };
+            let sum = match self.slots.get(key.as_slice()) {
+                Some(Some(slot)) => counter(key, &slot.value)?,
+                Some(None) => 0,
+                None => base.value(key)?.map_or(Ok(0), |value| counter(key, &value))?,
+            };
+            counters.push(sum.wrapping_add(*delta).to_be_bytes());
+        }
+        Ok(counters)
+    }
+
+    fn take_in(&mut self, commit: &'a Commit, counters: Vec<[u8; 8]>) {
+        self.tip.sequence += 1;
+        let stamp = Stamp(self.tip.sequence);
+        let mut counters = counters.into_iter();
+        for write in &commit.writes {
+            let value = match write {
+                Write::Put { value, .. } => Some(Cow::Borrowed(value.as_slice())),
+                Write::Delete { .. } => None,
+                Write::Add { .. } => {
+                    let sum = counters.next().expect("one sum was computed for each counter");
+                    Some(Cow::Owned(sum.to_vec()))
+                }
+            };
+            self.slots.insert(write.key(), value.map(|value| Slot { stamp, value }));
+        }
+        for change in &commit.changes {
+            self.tip.position.0 += 1;
+            self.changes.push((self.tip.position, change));
+        }
+    }
+}
+
+fn counter(key: &[u8], value: &[u8]) -> Result<i64, StoreError> {
+    let bytes = value.try_into().map_err(|_| StoreError::Corrupt {
+        detail: format!("the counter {} holds {} bytes, not 8", key.escape_ascii(), value.len()),
+    })?;
+    Ok(i64::from_be_bytes(bytes))
+}
