@@ -1,11 +1,12 @@
 //! The ordered store that Keyloom runs on: bytes in, bytes out.
 //!
-//! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom; [`memory`] is the
-//! model of it.
+//! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom. [`memory`] is the
+//! model of it, and [`faults`] makes any store go wrong on demand.
 
 pub mod batch;
 mod contract;
 mod error;
+pub mod faults;
 pub mod limits;
 pub mod memory;
 
