@@ -1,9 +1,12 @@
 //! The ordered store that Keyloom runs on: bytes in, bytes out.
 //!
 //! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom. [`memory`] is the
-//! model of it, and [`faults`] makes any store go wrong on demand.
+//! model of it, the module `conformance` (behind the feature of that name) its law, and [`faults`]
+//! makes any store go wrong on demand.
 
 pub mod batch;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod contract;
 mod error;
 pub mod faults;
