@@ -1,0 +1,118 @@
+//! 128-bit identities that sort by the time they were made.
+//!
+//! ```text
+//! bytes   [ milliseconds since 1970: 6 ][ random: 10 ]   big-endian
+//! text    26 characters of Crockford's base 32, five bits each; the first holds three
+//! ```
+//!
+//! I1: Only the canonical spelling parses: no lower case, no look-alikes, no overflow.
+
+use std::fmt;
+
+use super::IdentityError;
+use crate::excerpt::excerpt;
+use crate::limits::ULID_MILLIS_MAX;
+
+/// Crockford's base 32: digits and letters without I, L, O and U.
+const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+const CHARACTERS: usize = 26;
+const BITS_PER_CHARACTER: usize = 5;
+const RANDOM_BITS: u32 = 80;
+
+/// A ULID: time in milliseconds, then randomness.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ulid(u128);
+
+impl Ulid {
+    /// Reads the canonical spelling of 26 characters.
+    pub fn parse(text: &str) -> Result<Self, IdentityError> {
+        let invalid = |problem| IdentityError::Ulid { found: excerpt(text), problem };
+        if text.len() != CHARACTERS {
+            return Err(invalid("it does not have 26 characters"));
+        }
+        let mut bits = 0_u128;
+        for (position, byte) in text.bytes().enumerate() {
+            let Some(digit) = digit_of(byte) else {
+                return Err(invalid("it has a character that is not in the alphabet"));
+            };
+            // 26 characters hold 130 bits: a larger first one would be cut off silently.
+            if position == 0 && digit > 7 {
+                return Err(invalid("it is larger than 128 bits"));
+            }
+            bits = (bits << BITS_PER_CHARACTER) | u128::from(digit);
+        }
+        Ok(Self(bits))
+    }
+
+    /// The ULID with these 16 bytes; any are valid.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(u128::from_be_bytes(bytes))
+    }
+
+    /// The 16 bytes, in the order that sorts.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
+    /// The ULID of a time and of ten random bytes. A time past [`ULID_MILLIS_MAX`] counts as that
+    /// last one.
+    #[must_use]
+    pub fn from_parts(millis: u64, random: [u8; 10]) -> Self {
+        let mut bytes = [0; 16];
+        for (target, byte) in bytes.iter_mut().skip(6).zip(random) {
+            *target = byte;
+        }
+        let time = u128::from(millis.min(ULID_MILLIS_MAX)) << RANDOM_BITS;
+        Self(time | u128::from_be_bytes(bytes))
+    }
+
+    /// Milliseconds since 1970 at which it was made.
+    #[must_use]
+    pub fn millis(self) -> u64 {
+        u64::try_from(self.0 >> RANDOM_BITS).expect("48 bits are left of 128")
+    }
+
+    /// The next larger ULID of the same millisecond, if there is one.
+    pub(super) fn successor(self) -> Option<Self> {
+        let next = Self(self.0.checked_add(1)?);
+        (next.millis() == self.millis()).then_some(next)
+    }
+}
+
+impl fmt::Display for Ulid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0_u8; CHARACTERS];
+        let mut bits = self.0;
+        for character in text.iter_mut().rev() {
+            let digit = usize::try_from(bits & 31).expect("five bits fit");
+            *character = *ALPHABET.get(digit).expect("five bits choose one of 32");
+            bits >>= BITS_PER_CHARACTER;
+        }
+        formatter.pad(str::from_utf8(&text).expect("the alphabet is ASCII"))
+    }
+}
+
+impl fmt::Debug for Ulid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Ulid({self})")
+    }
+}
+
+/// Whether a ULID can contain this character.
+pub(crate) fn is_ulid_character(byte: u8) -> bool {
+    digit_of(byte).is_some()
+}
+
+fn digit_of(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'A'..=b'H' => Some(byte - b'A' + 10),
+        b'J'..=b'K' => Some(byte - b'J' + 18),
+        b'M'..=b'N' => Some(byte - b'M' + 20),
+        b'P'..=b'T' => Some(byte - b'P' + 22),
+        b'V'..=b'Z' => Some(byte - b'V' + 27),
+        _ => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! Packed elements: the FoundationDB tuple encoding of one value.
+//!
+//! ```text
+//! text        02 <UTF-8 without NUL> 00
+//! int         14 ± n <n bytes, big-endian, as few as possible; one's complement if negative>
+//! bool        26 false, 27 true
+//! ulid, uuid  30 <16 bytes>
+//! descending  the same bytes, each complemented
+//! ```
+//!
+//! I1: Elements of one kind and direction compare as their values do, none is a prefix of another,
+//!     and none begins with 00 or FF.
+//! I2: Reading accepts only what writing produces, and never panics.
+
+use std::borrow::Cow;
+
+use foundationdb_tuple::{TuplePack, TupleUnpack, Uuid as TupleUuid};
+
+use super::component::{Component, Order};
+use super::error::DecodeError;
+use crate::identity::{Ulid, Uuid};
+use crate::value::{Kind, Value};
+
+const TEXT: u8 = 0x02;
+const INT_ZERO: u8 = 0x14;
+const INT_BYTES_MAX: u8 = 8;
+const UUID_ELEMENT_BYTES: usize = 17;
+
+/// Appends the element of a value.
+pub(super) fn write(value: &Value, order: Order, out: &mut Vec<u8>) {
+    let start = out.len();
+    match value {
+        Value::Ulid(ulid) => append(&TupleUuid::from_bytes(ulid.to_bytes()), out),
+        Value::Uuid(uuid) => append(&TupleUuid::from_bytes(uuid.to_bytes()), out),
+        Value::Text(text) => append(&text.as_str(), out),
+        Value::Int(number) => append(number, out),
+        Value::Unsigned(number) => append(number, out),
+        Value::Bool(truth) => append(truth, out),
+    }
+    direct(order, out, start);
+}
+
+/// Appends the beginning of the elements of all texts that begin with `prefix`.
+pub(super) fn write_prefix(prefix: &str, order: Order, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(TEXT);
+    out.extend_from_slice(prefix.as_bytes());
+    direct(order, out, start);
+}
+
+/// Splits the element of a component off packed bytes.
+pub(super) fn read<'p>(
+    packed: &'p [u8],
+    component: &Component,
+) -> Result<(Value, &'p [u8]), DecodeError> {
+    let kind = component.stored();
+    let wrong = || DecodeError::Element { field: component.field.clone(), expected: kind.clone() };
+    let mask = match component.order {
+        Order::Ascending => 0x00,
+        Order::Descending => 0xFF,
+    };
+    let Some(code) = packed.first().map(|byte| byte ^ mask) else {
+        return Err(DecodeError::Truncated { wanted: 1, found: 0 });
+    };
+    let length = match kind {
+        Kind::Ulid | Kind::Uuid => UUID_ELEMENT_BYTES,
+        Kind::Bool => 1,
+        Kind::Millis | Kind::I64 | Kind::U64 => 1 + int_bytes(code).ok_or_else(wrong)?,
+        // Texts hold no NUL, so the first one is the end.
+        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
+            packed.iter().position(|byte| *byte == mask).ok_or_else(wrong)? + 1
+        }
+    };
+    let Some((element, rest)) = packed.split_at_checked(length) else {
+        return Err(DecodeError::Truncated { wanted: length, found: packed.len() });
+    };
+    let plain = match component.order {
+        Order::Ascending => Cow::Borrowed(element),
+        Order::Descending => Cow::Owned(element.iter().map(|byte| !byte).collect()),
+    };
+    let value = decode(kind, &plain).ok_or_else(wrong)?;
+    component.check(&value).map_err(DecodeError::Value)?;
+    Ok((value, rest))
+}
+
+fn append<T: TuplePack>(element: &T, out: &mut Vec<u8>) {
+    element.pack_into_vec(out);
+}
+
+/// Complements what was appended since `start`, if the order asks for it.
+fn direct(order: Order, out: &mut [u8], start: usize) {
+    if order == Order::Descending {
+        for byte in out.iter_mut().skip(start) {
+            *byte = !*byte;
+        }
+    }
+}
+
+fn int_bytes(code: u8) -> Option<usize> {
+    let bytes = code.abs_diff(INT_ZERO);
+    (bytes <= INT_BYTES_MAX).then_some(usize::from(bytes))
+}
+
+fn decode(kind: &Kind, element: &[u8]) -> Option<Value> {
+    match kind {
+        Kind::Ulid => {
+            let bytes: TupleUuid = unpack(element)?;
+            Some(Value::Ulid(Ulid::from_bytes(bytes.into_bytes())))
+        }
+        Kind::Uuid => {
+            let bytes: TupleUuid = unpack(element)?;
+            Uuid::from_bytes(bytes.into_bytes()).ok().map(Value::Uuid)
+        }
+        Kind::Millis | Kind::I64 if is_shortest(element) => unpack(element).map(Value::Int),
+        Kind::U64 if is_shortest(element) => unpack(element).map(Value::Unsigned),
+        Kind::Millis | Kind::I64 | Kind::U64 => None,
+        Kind::Bool => unpack(element).map(Value::Bool),
+        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => unpack(element).map(Value::Text),
+    }
+}
+
+/// Whether an int is written with as few bytes as possible; the tuple layer reads longer ones too.
+fn is_shortest(element: &[u8]) -> bool {
+    match element {
+        [code, first, ..] if *code > INT_ZERO => *first != 0x00,
+        [code, first, ..] if *code < INT_ZERO => *first != 0xFF,
+        _ => true,
+    }
+}
+
+fn unpack<'e, T: TupleUnpack<'e>>(element: &'e [u8]) -> Option<T> {
+    T::unpack_root(element).ok()
+}
