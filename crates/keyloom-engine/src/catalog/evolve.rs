@@ -1,0 +1,230 @@
+//! From the catalog in force and a new schema to the next catalog: what changes, and whether that
+//! is safe with the documents that are stored.
+//!
+//! E1: Pure: it decides, `apply` does.
+//! E2: What stored documents could contradict is named in `recheck`: `apply` makes it the
+//!     `next_schema`, which writers obey while the stored documents are checked.
+
+use std::collections::BTreeMap;
+
+use super::compile::{ONE_PER_OWNER, wrong};
+use super::record::{
+    CatalogRecord, CollectionRecord, PathRecord, PathRole, PathState, RetiredPath,
+};
+use crate::error::Error;
+use crate::limits::COLLECTIONS_MAX;
+use crate::schema::{CollectionSchema, Schema};
+
+/// What a schema changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// The version of the catalog once it is applied.
+    pub version: u64,
+    /// The steps, by collection; empty if the schema is in force already.
+    pub steps: Vec<SchemaStep>,
+}
+
+/// One step of a schema change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SchemaStep {
+    /// A collection is new.
+    CollectionAdded {
+        /// Its name.
+        collection: String,
+    },
+    /// An index or a unique claim is new or has changed.
+    PathAdded {
+        /// The collection.
+        collection: String,
+        /// `index:name` or `unique:name`.
+        path: String,
+        /// How many stored documents get keys.
+        backfill_documents: u64,
+    },
+    /// An index or a unique claim is gone, and its keys are deleted.
+    PathRemoved {
+        /// The collection.
+        collection: String,
+        /// `index:name` or `unique:name`.
+        path: String,
+    },
+    /// Rules changed; the stored documents are checked against them first.
+    RulesChanged {
+        /// The collection.
+        collection: String,
+        /// How many stored documents are checked.
+        check_documents: u64,
+    },
+}
+
+/// The next catalog and how to get there.
+#[derive(Debug)]
+pub(crate) struct Evolution {
+    /// The record to store; new indexes over stored documents are `building`.
+    pub(crate) record: CatalogRecord,
+    /// The collections whose stored documents have to pass the new rules first.
+    pub(crate) recheck: Vec<String>,
+    pub(crate) change: SchemaChange,
+}
+
+/// Decides what a schema changes. `documents` counts the stored documents of a collection by id.
+pub(crate) fn evolve(
+    current: &CatalogRecord,
+    schema: &Schema,
+    documents: &BTreeMap<u16, u64>,
+) -> Result<Evolution, Error> {
+    let mut record = current.clone();
+    let mut steps = Vec::new();
+    let mut recheck = Vec::new();
+    for (name, wanted) in &schema.collections {
+        let known = record.collections.iter().position(|collection| collection.name == *name);
+        match known.and_then(|place| record.collections.get_mut(place)) {
+            None => {
+                add_collection(&mut record, name, wanted)?;
+                steps.push(SchemaStep::CollectionAdded { collection: name.clone() });
+            }
+            Some(stored) => {
+                let count = documents.get(&stored.id).copied().unwrap_or(0);
+                if count > 0 && stored.schema.fields != wanted.fields {
+                    recheck.push(name.clone());
+                }
+                change_collection(stored, wanted, count, &mut steps)?;
+            }
+        }
+    }
+    if record != *current {
+        record.version += 1;
+    }
+    let change = SchemaChange { version: record.version, steps };
+    Ok(Evolution { record, recheck, change })
+}
+
+fn add_collection(
+    record: &mut CatalogRecord,
+    name: &str,
+    schema: &CollectionSchema,
+) -> Result<(), Error> {
+    if record.collections.len() >= COLLECTIONS_MAX {
+        return Err(wrong(name, "", format!("there are {COLLECTIONS_MAX} collections already")));
+    }
+    let mut stored = CollectionRecord {
+        name: name.to_owned(),
+        id: record.next_collection,
+        schema: schema.clone(),
+        next_schema: None,
+        paths: Vec::new(),
+        next_path: 1,
+        retired: Vec::new(),
+    };
+    for (role, path) in wanted_paths(schema).into_keys() {
+        add_path(&mut stored, role, &path, PathState::Ready);
+    }
+    record.next_collection += 1;
+    record.collections.push(stored);
+    Ok(())
+}
+
+fn change_collection(
+    stored: &mut CollectionRecord,
+    wanted: &CollectionSchema,
+    documents: u64,
+    steps: &mut Vec<SchemaStep>,
+) -> Result<(), Error> {
+    if stored.schema.key != wanted.key && documents > 0 {
+        return Err(wrong(
+            &stored.name,
+            "key",
+            format!(
+                "{documents} documents are stored under `{}`: the key of a collection changes \
+                 only while it is empty",
+                stored.schema.key
+            ),
+        ));
+    }
+    if stored.schema.derive != wanted.derive && documents > 0 {
+        let detail = "what is derived changes only while the collection is empty";
+        return Err(wrong(&stored.name, "derive", detail));
+    }
+    change_paths(stored, wanted, documents, steps);
+    if stored.schema.fields != wanted.fields {
+        steps.push(SchemaStep::RulesChanged {
+            collection: stored.name.clone(),
+            check_documents: documents,
+        });
+    }
+    stored.schema = wanted.clone();
+    stored.next_schema = None;
+    Ok(())
+}
+
+fn change_paths(
+    stored: &mut CollectionRecord,
+    wanted: &CollectionSchema,
+    documents: u64,
+    steps: &mut Vec<SchemaStep>,
+) {
+    let old = wanted_paths(&stored.schema);
+    let new = wanted_paths(wanted);
+    for (key, text) in &old {
+        if new.get(key) != Some(text) {
+            let (role, name) = key;
+            retire_path(stored, *role, name);
+            steps.push(SchemaStep::PathRemoved {
+                collection: stored.name.clone(),
+                path: spelled(*role, name),
+            });
+        }
+    }
+    for (key, text) in &new {
+        let (role, name) = key;
+        let known = stored.paths.iter().any(|path| path.role == *role && path.name == *name);
+        if known && old.get(key) == Some(text) {
+            continue;
+        }
+        let state = if documents > 0 { PathState::Building } else { PathState::Ready };
+        add_path(stored, *role, name, state);
+        steps.push(SchemaStep::PathAdded {
+            collection: stored.name.clone(),
+            path: spelled(*role, name),
+            backfill_documents: documents,
+        });
+    }
+}
+
+/// Everything that decides the keys of a template, by role and name.
+fn wanted_paths(schema: &CollectionSchema) -> BTreeMap<(PathRole, String), String> {
+    let mut paths = BTreeMap::new();
+    for (name, text) in &schema.unique {
+        paths.insert((PathRole::Unique, name.clone()), text.clone());
+    }
+    if schema.one_per_owner.is_some() {
+        let key = (PathRole::Unique, ONE_PER_OWNER.to_owned());
+        paths.insert(key, String::new());
+    }
+    for (name, index) in &schema.indexes {
+        let text = serde_json::to_string(index).expect("an index has string keys only");
+        paths.insert((PathRole::Index, name.clone()), text);
+    }
+    paths
+}
+
+fn add_path(stored: &mut CollectionRecord, role: PathRole, name: &str, state: PathState) {
+    stored.paths.push(PathRecord { role, name: name.to_owned(), id: stored.next_path, state });
+    stored.next_path += 1;
+}
+
+fn retire_path(stored: &mut CollectionRecord, role: PathRole, name: &str) {
+    let place = stored.paths.iter().position(|path| path.role == role && path.name == name);
+    if let Some(place) = place {
+        let path = stored.paths.remove(place);
+        stored.retired.push(RetiredPath { role, id: path.id });
+    }
+}
+
+fn spelled(role: PathRole, name: &str) -> String {
+    match role {
+        PathRole::Unique => format!("unique:{name}"),
+        PathRole::Index => format!("index:{name}"),
+    }
+}

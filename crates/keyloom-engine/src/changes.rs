@@ -1,0 +1,114 @@
+//! The change feed: one item per document of a commit, written in that commit.
+//!
+//! ```text
+//! 01 | kind u8 | collection u16 | version u64 | packed components of the document key
+//!      kind 1 created, 2 updated, 3 deleted; numbers big-endian
+//! ```
+
+use keyloom_store::Position;
+
+use crate::catalog::Catalog;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::limits::PAGE_LIMIT_MAX;
+
+/// The format of a change, its first byte.
+const FORMAT: u8 = 1;
+
+/// One change of one document. A document that moves to another key is deleted there and created
+/// here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentChange {
+    /// Where it stands in the feed; pass it on to continue behind it.
+    pub position: Position,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The collection.
+    pub collection: String,
+    /// The key of the document in text spelling.
+    pub key: String,
+    /// The version that the change gave it.
+    pub version: u64,
+}
+
+/// What happened to a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChangeKind {
+    /// It is new under this key.
+    Created = 1,
+    /// It changed.
+    Updated = 2,
+    /// It is gone from this key: deleted, evicted or moved away.
+    Deleted = 3,
+}
+
+impl Engine {
+    /// At most `limit` changes behind a position, in commit order.
+    pub async fn changes(
+        &self,
+        after: Position,
+        limit: usize,
+    ) -> Result<Vec<DocumentChange>, Error> {
+        if limit > PAGE_LIMIT_MAX {
+            return Err(Error::LimitExceeded {
+                what: "changes of a page".to_owned(),
+                found: limit,
+                max: PAGE_LIMIT_MAX,
+            });
+        }
+        let catalog = self.catalog();
+        let changes = self.store.changes(after, limit).await?;
+        let mut decoded = Vec::with_capacity(changes.len());
+        for change in changes {
+            decoded.push(decode_change(&catalog, change.position, &change.bytes)?);
+        }
+        Ok(decoded)
+    }
+}
+
+/// A change as bytes.
+pub(crate) fn encode_change(
+    kind: ChangeKind,
+    collection: u16,
+    version: u64,
+    packed: &[u8],
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(12 + packed.len());
+    bytes.push(FORMAT);
+    bytes.push(kind as u8);
+    bytes.extend_from_slice(&collection.to_be_bytes());
+    bytes.extend_from_slice(&version.to_be_bytes());
+    bytes.extend_from_slice(packed);
+    bytes
+}
+
+fn decode_change(
+    catalog: &Catalog,
+    position: Position,
+    bytes: &[u8],
+) -> Result<DocumentChange, Error> {
+    let damaged = |detail: &str| Error::corrupt(format!("change {}: {detail}", position.0));
+    let Some(([FORMAT, kind], rest)) = bytes.split_first_chunk() else {
+        return Err(damaged("it is cut off or has a newer format"));
+    };
+    let kind = match kind {
+        1 => ChangeKind::Created,
+        2 => ChangeKind::Updated,
+        3 => ChangeKind::Deleted,
+        _ => return Err(damaged("its kind is unknown")),
+    };
+    let (id, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
+    let (version, packed) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
+    let collection = catalog
+        .by_id(u16::from_be_bytes(*id))
+        .ok_or_else(|| damaged("its collection is unknown"))?;
+    let values = collection.key.template.unpack(packed).map_err(|e| damaged(&e.to_string()))?;
+    Ok(DocumentChange {
+        position,
+        kind,
+        collection: collection.name.clone(),
+        key: collection.key.render(&values)?,
+        version: u64::from_be_bytes(*version),
+    })
+}

@@ -1,0 +1,127 @@
+//! The keys of a document: computed from its fields, never searched for.
+//!
+//! D1: A path has a key for a document if the document has a value for each of its components and
+//!     satisfies its condition; with an array component, one key per different element.
+//! D2: The keys are sorted, and no key stands twice.
+
+use keyloom_key::{Each, Space, Value};
+
+use super::members::Members;
+use super::record::{Facts, FieldValue, Record};
+use crate::catalog::{Collection, Index, Path, PathState, Source};
+use crate::error::Error;
+
+/// Keys and their values under all indexes and claims of a collection.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeySet {
+    /// (key, value) of all indexes, sorted.
+    pub(crate) indexes: Vec<(Vec<u8>, Vec<u8>)>,
+    /// (key, place of the unique claim in the collection).
+    pub(crate) claims: Vec<(Vec<u8>, usize)>,
+}
+
+/// The components and the packed key of a document.
+pub(crate) fn document_key(
+    collection: &Collection,
+    record: &Record,
+) -> Result<(Vec<Value>, Vec<u8>), Error> {
+    let mut values = Vec::with_capacity(collection.key.sources.len());
+    for source in &collection.key.sources {
+        let Source::Field(field) = *source else {
+            unreachable!("K1: a document key is made of fields");
+        };
+        let value = record.scalar(field).ok_or_else(|| Error::RuleViolation {
+            collection: collection.name.clone(),
+            field: collection.source_name(*source).to_owned(),
+            rule: "required",
+            detail: "it is part of the document's key".to_owned(),
+        })?;
+        values.push(value.clone());
+    }
+    let key = collection.key.pack(&values)?;
+    Ok((values, key))
+}
+
+/// All keys of a document but its own.
+pub(crate) fn document_keys(
+    collection: &Collection,
+    record: &Record,
+    facts: &Facts<'_>,
+    data: &[u8],
+) -> Result<KeySet, Error> {
+    let mut keys = KeySet::default();
+    for (place, unique) in collection.uniques.iter().enumerate() {
+        for key in path_keys(&unique.path, record, facts)? {
+            keys.claims.push((key, place));
+        }
+    }
+    for index in &collection.indexes {
+        if !record.satisfies(&index.when) {
+            continue;
+        }
+        let packed = path_keys(&index.path, record, facts)?;
+        let value = if packed.is_empty() { Vec::new() } else { covered(collection, index, data)? };
+        keys.indexes.extend(packed.into_iter().map(|key| (key, value.clone())));
+    }
+    keys.indexes.sort_unstable();
+    Ok(keys)
+}
+
+/// The components of the document key that an index key with these components names.
+pub(crate) fn index_key_of(index: &Index, components: &[Value]) -> Vec<Value> {
+    let held = index.key_from.iter().filter_map(|place| components.get(*place).cloned());
+    held.collect()
+}
+
+/// The keys of a document under one path.
+pub(crate) fn path_keys(
+    path: &Path,
+    record: &Record,
+    facts: &Facts<'_>,
+) -> Result<Vec<Vec<u8>>, Error> {
+    debug_assert!(matches!(path.state, PathState::Ready | PathState::Building));
+    debug_assert!(matches!(path.head.space, Space::Claim | Space::Index));
+    let mut values: Vec<Value> = Vec::with_capacity(path.sources.len());
+    let mut elements: Option<(usize, &[Value])> = None;
+    for (component, source) in path.template.components().iter().zip(&path.sources) {
+        if component.each == Each::Element {
+            let Source::Field(field) = *source else { return Ok(Vec::new()) };
+            let Some(FieldValue::Array(array)) = record.get(field) else { return Ok(Vec::new()) };
+            let Some(first) = array.first() else { return Ok(Vec::new()) };
+            elements = Some((values.len(), array));
+            values.push(component.value_of(first));
+            continue;
+        }
+        let Some(value) = record.source(*source, facts) else { return Ok(Vec::new()) };
+        values.push(component.value_of(&value));
+    }
+    let Some((place, array)) = elements else { return Ok(vec![path.pack(&values)?]) };
+    let mut keys = Vec::with_capacity(array.len());
+    for element in array {
+        let (Some(slot), Some(component)) =
+            (values.get_mut(place), path.template.components().get(place))
+        else {
+            unreachable!("the place was found in this template");
+        };
+        *slot = component.value_of(element);
+        keys.push(path.pack(&values)?);
+    }
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+/// The value of an index key: nothing, or the included members as a JSON object.
+fn covered(collection: &Collection, index: &Index, data: &[u8]) -> Result<Vec<u8>, Error> {
+    if index.include.is_empty() {
+        return Ok(Vec::new());
+    }
+    let members = Members::parse(data)?;
+    let mut included = Vec::with_capacity(index.include.len());
+    for field in index.include.iter().filter_map(|field| collection.fields.get(*field)) {
+        if let Some(raw) = members.get(&field.name) {
+            included.push((field.name.clone(), raw.to_owned()));
+        }
+    }
+    Ok(Members::with_added(b"{}", &included))
+}

@@ -1,0 +1,191 @@
+//! The typed values of a document's fields: what rules look at and keys are made of.
+
+use std::borrow::Cow;
+
+use keyloom_key::{Kind, Value};
+
+use super::head::HeadRecord;
+use super::members::Members;
+use crate::catalog::{Collection, Condition, Field, FieldKind, Source};
+use crate::error::Error;
+use crate::limits::ARRAY_ELEMENTS_MAX;
+
+/// The values of a document, in the order of its collection's fields.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    values: Vec<Option<FieldValue>>,
+}
+
+/// The value of one field.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum FieldValue {
+    Scalar(Value),
+    Array(Vec<Value>),
+    /// A number or any other JSON, which no key can hold.
+    Other(String),
+}
+
+/// What the engine knows of a document beside its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts<'a> {
+    pub(crate) created_at: u64,
+    pub(crate) updated_at: u64,
+    pub(crate) owner: Option<&'a str>,
+}
+
+impl<'a> From<HeadRecord<'a>> for Facts<'a> {
+    fn from(head: HeadRecord<'a>) -> Facts<'a> {
+        Facts { created_at: head.created_at(), updated_at: head.updated_at(), owner: head.owner }
+    }
+}
+
+impl Record {
+    /// Reads the members of a new document: unknown members and wrong types are violations.
+    pub(crate) fn read(
+        collection: &Collection,
+        fields: &[Field],
+        members: &Members<'_>,
+    ) -> Result<Record, Error> {
+        let known = |name: &str| fields.binary_search_by(|field| field.name.as_str().cmp(name));
+        for (name, _) in members.iter() {
+            if known(name).is_err() {
+                return Err(Error::RuleViolation {
+                    collection: collection.name.clone(),
+                    field: name.to_owned(),
+                    rule: "unknown",
+                    detail: "the schema has no such field".to_owned(),
+                });
+            }
+        }
+        Record::read_known(fields, members).map_err(|(field, detail)| Error::RuleViolation {
+            collection: collection.name.clone(),
+            field,
+            rule: "type",
+            detail,
+        })
+    }
+
+    /// Reads the data of a stored document, which has passed the rules before.
+    pub(crate) fn stored(collection: &Collection, data: &[u8]) -> Result<Record, Error> {
+        let damaged = |detail: String| {
+            Error::corrupt(format!("a document of `{}`: {detail}", collection.name))
+        };
+        let members = Members::parse(data).map_err(|error| damaged(error.to_string()))?;
+        Record::read_known(&collection.fields, &members)
+            .map_err(|(field, detail)| damaged(format!("`{field}`: {detail}")))
+    }
+
+    fn read_known(fields: &[Field], members: &Members<'_>) -> Result<Record, (String, String)> {
+        let mut values = Vec::with_capacity(fields.len());
+        for field in fields {
+            let value = match members.get(&field.name) {
+                None | Some("null") => None,
+                Some(raw) => {
+                    Some(read_value(field, raw).map_err(|detail| (field.name.clone(), detail))?)
+                }
+            };
+            values.push(value);
+        }
+        Ok(Record { values })
+    }
+
+    /// The value of a field.
+    pub(crate) fn get(&self, field: usize) -> Option<&FieldValue> {
+        self.values.get(field).and_then(Option::as_ref)
+    }
+
+    /// The value of a field that is no array.
+    pub(crate) fn scalar(&self, field: usize) -> Option<&Value> {
+        match self.get(field)? {
+            FieldValue::Scalar(value) => Some(value),
+            FieldValue::Array(_) | FieldValue::Other(_) => None,
+        }
+    }
+
+    /// The value of what fills a component, if it is one value.
+    pub(crate) fn source(&self, source: Source, facts: &Facts<'_>) -> Option<Cow<'_, Value>> {
+        let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
+        match source {
+            Source::Field(field) => self.scalar(field).map(Cow::Borrowed),
+            Source::CreatedAt => Some(Cow::Owned(millis(facts.created_at))),
+            Source::UpdatedAt => Some(Cow::Owned(millis(facts.updated_at))),
+            Source::Owner => facts.owner.map(|owner| Cow::Owned(Value::Text(owner.to_owned()))),
+        }
+    }
+
+    /// Whether all fields of a condition have one of its values.
+    pub(crate) fn satisfies(&self, condition: &Condition) -> bool {
+        condition
+            .iter()
+            .all(|(field, values)| self.scalar(*field).is_some_and(|value| values.contains(value)))
+    }
+}
+
+/// The text of a JSON string; `None` if the raw value is no string.
+pub(crate) fn raw_text(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        return serde_json::from_str(raw).ok().map(Cow::Owned);
+    }
+    Some(Cow::Borrowed(inner))
+}
+
+fn read_value(field: &Field, raw: &str) -> Result<FieldValue, String> {
+    let FieldKind::Key(kind) = &field.kind else {
+        return read_other(field, raw);
+    };
+    if !field.array {
+        return read_scalar(kind, raw).map(FieldValue::Scalar);
+    }
+    let elements: Vec<&serde_json::value::RawValue> =
+        serde_json::from_str(raw).map_err(|_| format!("{} is not an array", cut(raw)))?;
+    if elements.len() > ARRAY_ELEMENTS_MAX {
+        return Err(format!("{} elements, at most {ARRAY_ELEMENTS_MAX} allowed", elements.len()));
+    }
+    let values = elements.iter().map(|element| read_scalar(kind, element.get()));
+    values.collect::<Result<_, _>>().map(FieldValue::Array)
+}
+
+fn read_other(field: &Field, raw: &str) -> Result<FieldValue, String> {
+    let is_number = |raw: &str| raw.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let fits = match (&field.kind, field.array) {
+        (FieldKind::Number, false) => is_number(raw),
+        (FieldKind::Number, true) => serde_json::from_str::<Vec<f64>>(raw).is_ok(),
+        _ => true,
+    };
+    if fits {
+        Ok(FieldValue::Other(raw.to_owned()))
+    } else {
+        Err(format!("{} is not a number", cut(raw)))
+    }
+}
+
+fn read_scalar(kind: &Kind, raw: &str) -> Result<Value, String> {
+    match kind {
+        Kind::Millis | Kind::I64 => raw
+            .parse()
+            .map(Value::Int)
+            .map_err(|_| format!("{} is not a whole number of 64 bits", cut(raw))),
+        Kind::U64 => raw
+            .parse()
+            .map(Value::Unsigned)
+            .map_err(|_| format!("{} is not a whole number from 0 to 2^64 - 1", cut(raw))),
+        Kind::Bool => match raw {
+            "true" => Ok(Value::Bool(true)),
+            "false" => Ok(Value::Bool(false)),
+            _ => Err(format!("{} is not true or false", cut(raw))),
+        },
+        Kind::Ulid | Kind::Uuid | Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
+            let text = raw_text(raw).ok_or_else(|| format!("{} is not text", cut(raw)))?;
+            kind.parse_text(&text).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// A raw value for an error message, never long.
+fn cut(raw: &str) -> String {
+    match raw.char_indices().nth(40) {
+        None => raw.to_owned(),
+        Some((end, _)) => format!("{}…", raw.get(..end).unwrap_or("")),
+    }
+}

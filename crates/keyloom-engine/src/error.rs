@@ -1,0 +1,183 @@
+//! What can go wrong, sorted by what a caller would do about it.
+
+use keyloom_store::StoreError;
+use thiserror::Error;
+
+/// Why the engine did not do what it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request makes no sense as it stands: change it.
+    #[error("{detail}")]
+    Invalid {
+        /// What is wrong, and what would be right.
+        detail: String,
+    },
+    /// The schema cannot be used.
+    #[error("{at}: {detail}")]
+    Schema {
+        /// Where in the schema, as a dotted path, or line and column of the text.
+        at: String,
+        /// What is wrong, and what would be right.
+        detail: String,
+    },
+    /// There is no such collection.
+    #[error("there is no collection `{collection}`; there are: {known}")]
+    UnknownCollection {
+        /// The name that was asked for.
+        collection: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// There is no document with this key.
+    #[error("no document `{key}` in `{collection}`")]
+    NotFound {
+        /// The collection.
+        collection: String,
+        /// The key that was asked for.
+        key: String,
+    },
+    /// Another document holds what only one may hold.
+    #[error("{claim} `{value}` is taken in `{collection}`")]
+    UniqueViolation {
+        /// The collection.
+        collection: String,
+        /// The name of the unique claim; `key` for the document's own key.
+        claim: String,
+        /// The claim's key in text spelling.
+        value: String,
+    },
+    /// A rule of the schema forbids the document.
+    #[error("{collection}.{field}: {rule}: {detail}")]
+    RuleViolation {
+        /// The collection.
+        collection: String,
+        /// The field that breaks the rule.
+        field: String,
+        /// The rule, by its name in the schema.
+        rule: &'static str,
+        /// What was found, and what is allowed.
+        detail: String,
+    },
+    /// Somebody else was first: read again, then retry.
+    #[error("version conflict on `{key}`: expected {}, stored {}", spelled(*.expected), spelled(*.stored))]
+    VersionConflict {
+        /// The key of the document.
+        key: String,
+        /// The version that the caller named; `None` is "absent".
+        expected: Option<u64>,
+        /// The version that is stored; `None` is "absent".
+        stored: Option<u64>,
+    },
+    /// The document exists, and the caller did not say which version the change is based on.
+    #[error("`{key}` exists at version {stored}: name the version your change is based on, or `*`")]
+    PreconditionRequired {
+        /// The key of the document.
+        key: String,
+        /// The version that is stored.
+        stored: u64,
+    },
+    /// No declared key serves the query.
+    #[error("no key serves this query ({}); add to `{}`: {}", .0.reason, .0.collection, .0.suggest)]
+    NoIndex(Box<NoIndex>),
+    /// Something is larger than it may be.
+    #[error("{what}: {found}, at most {max} allowed")]
+    LimitExceeded {
+        /// What is too large.
+        what: String,
+        /// How large it is.
+        found: usize,
+        /// How large it may be.
+        max: usize,
+    },
+    /// The race was lost too often; nothing is written.
+    #[error("gave up after {attempts} attempts: other writers were first each time")]
+    RetriesExhausted {
+        /// How often it was tried.
+        attempts: u32,
+    },
+    /// The commit may have happened: read before you retry.
+    #[error("it is not known whether the commit happened: read before you retry")]
+    OutcomeUnknown(#[source] StoreError),
+    /// The store failed; nothing is written.
+    #[error("the store failed, nothing is written: {0}")]
+    Unavailable(#[source] StoreError),
+    /// What is stored is damaged.
+    #[error("stored data is corrupt: {detail}")]
+    Corrupt {
+        /// What was found, and where.
+        detail: String,
+    },
+    /// One operation of a batch failed, and so nothing of the batch is written.
+    #[error("operation {operation}: {source}")]
+    Batch {
+        /// Which one, counted from zero.
+        operation: usize,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+}
+
+/// What to add so that a refused query would be served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoIndex {
+    /// The collection that was asked.
+    pub collection: String,
+    /// Why nothing that is declared serves it.
+    pub reason: String,
+    /// The template of the index to add.
+    pub suggest: String,
+    /// How many stored documents would have to be indexed.
+    pub backfill_documents: u64,
+    /// How many keys the index would add to each write.
+    pub keys_per_write: u32,
+}
+
+impl Error {
+    /// The stable code of this error, the same on every surface.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Error::Invalid { .. } | Error::Schema { .. } => "invalid_argument",
+            Error::UnknownCollection { .. } | Error::NotFound { .. } => "not_found",
+            Error::UniqueViolation { .. } => "unique_violation",
+            Error::RuleViolation { .. } => "rule_violation",
+            Error::VersionConflict { .. } => "version_conflict",
+            Error::PreconditionRequired { .. } => "precondition_required",
+            Error::NoIndex(_) => "no_index",
+            Error::LimitExceeded { .. } => "limit_exceeded",
+            Error::RetriesExhausted { .. } => "conflict_retries_exhausted",
+            Error::OutcomeUnknown(_) => "outcome_unknown",
+            Error::Unavailable(_) => "unavailable",
+            Error::Corrupt { .. } => "internal",
+            Error::Batch { source, .. } => source.code(),
+        }
+    }
+
+    /// An [`Error::Invalid`] with this detail.
+    pub(crate) fn invalid(detail: impl Into<String>) -> Error {
+        Error::Invalid { detail: detail.into() }
+    }
+
+    /// An [`Error::Corrupt`] with this detail.
+    pub(crate) fn corrupt(detail: impl Into<String>) -> Error {
+        Error::Corrupt { detail: detail.into() }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::OutcomeUnknown { .. } => Error::OutcomeUnknown(error),
+            StoreError::Corrupt { detail } => Error::Corrupt { detail },
+            StoreError::LimitExceeded { what, found, max } => {
+                Error::LimitExceeded { what: what.to_owned(), found, max }
+            }
+            other => Error::Unavailable(other),
+        }
+    }
+}
+
+fn spelled(version: Option<u64>) -> String {
+    version.map_or_else(|| "no document".to_owned(), |version| format!("version {version}"))
+}

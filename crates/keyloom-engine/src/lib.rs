@@ -1,0 +1,28 @@
+//! Keyloom as an embedded library: schema, documents, indexes, queries and changes over any store.
+//!
+//! [`Engine`] is the door. A write is one read and one commit; a query is a plan of key ranges and
+//! their execution. Planning, rules and key building are plain functions; only the modules that
+//! drive the store await.
+
+mod apply;
+mod catalog;
+mod changes;
+mod document;
+mod engine;
+mod error;
+pub mod limits;
+mod read;
+pub mod schema;
+mod system;
+mod write;
+
+pub use catalog::{PathCost, SchemaChange, SchemaStep};
+pub use changes::{ChangeKind, DocumentChange};
+pub use document::Document;
+pub use engine::{Actor, CollectionInfo, Engine, IndexInfo, Mode, Options, RetryPolicy};
+pub use error::{Error, NoIndex};
+pub use keyloom_store::Position;
+pub use system::{RealSystem, System};
+pub use write::{
+    Action, Operation, PlannedKey, Precondition, SetReplacement, Update, WritePlan, Written,
+};

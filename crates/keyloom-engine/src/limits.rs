@@ -1,0 +1,86 @@
+//! Every bound of the engine, with its reason.
+
+use std::time::Duration;
+
+/// The largest document, as JSON bytes. Fits one request of the smallest store (etcd, 1.5 MiB)
+/// together with its keys.
+pub const DOCUMENT_BYTES_MAX: usize = 1 << 20;
+
+/// How deep arrays and objects of a document may nest. Far above what people write, far below
+/// what a recursive parser stands.
+pub const DOCUMENT_DEPTH_MAX: usize = 64;
+
+/// The most members at the top of a document. Members are looked up one by one.
+pub const DOCUMENT_FIELDS_MAX: usize = 256;
+
+/// The longest description, in characters.
+pub const DESCRIPTION_CHARS_MAX: usize = 1024;
+
+/// The longest name of an owner, in bytes. It may stand in a key.
+pub const OWNER_BYTES_MAX: usize = 128;
+
+/// The most elements of an array field. With an index on its elements each one is a key.
+pub const ARRAY_ELEMENTS_MAX: usize = 256;
+
+/// The most operations of one batch. Each brings several keys, and a commit is never split.
+pub const BATCH_OPERATIONS_MAX: usize = 1000;
+
+/// The most keys of one `get many`.
+pub const GET_MANY_KEYS_MAX: usize = 1000;
+
+/// The results of a page when the query names no limit.
+pub const PAGE_LIMIT_DEFAULT: usize = 100;
+
+/// The most results of one page.
+pub const PAGE_LIMIT_MAX: usize = 1000;
+
+/// The most bytes of documents in one page: a page ends early rather than growing beyond.
+pub const PAGE_BYTES_MAX: usize = 8 << 20;
+
+/// The most ranges of one plan (`in` lists times unions times shards): all are open at once.
+pub const RANGES_MAX: usize = 128;
+
+/// The most keys that an explicit scan may be allowed to read for one page.
+pub const SCAN_BUDGET_MAX: usize = 1_000_000;
+
+/// The longest regular expression of the list matcher, in bytes.
+pub const MATCHER_BYTES_MAX: usize = 1024;
+
+/// The most memory that one compiled expression may take.
+pub const MATCHER_PROGRAM_BYTES_MAX: usize = 1 << 20;
+
+/// The most collections of one store. Their ids are two bytes in every key.
+pub const COLLECTIONS_MAX: usize = 1000;
+
+/// The most indexes and unique claims of one collection. Each is at least one key per write.
+pub const PATHS_MAX: usize = 32;
+
+/// The most fields that a schema declares for one collection.
+pub const SCHEMA_FIELDS_MAX: usize = 128;
+
+/// The largest schema text, in bytes.
+pub const SCHEMA_BYTES_MAX: usize = 1 << 20;
+
+/// How often a generated code is drawn again when it is taken.
+pub const CODE_ATTEMPTS_MAX: usize = 5;
+
+/// How often a write is planned again because something it depends on, but was not asked to
+/// guard, moved in between (a reference, a derived document, the schema). In each round one of the
+/// writers that met goes through, so this is also how many may meet.
+pub const REPLAN_ATTEMPTS_MAX: usize = 256;
+
+/// How often the outcome of a commit is looked up after its reply was lost.
+pub const OUTCOME_ATTEMPTS_MAX: usize = 3;
+
+/// How often a read-modify-write is tried.
+pub const UPDATE_ATTEMPTS: u32 = 3;
+
+/// The wait after the first failed attempt of a read-modify-write; it doubles with each further.
+pub const UPDATE_DELAY: Duration = Duration::from_millis(100);
+
+/// How many documents one commit of a backfill or a clean-up handles. Small, so that writers are
+/// never held up for long.
+pub const BACKFILL_DOCUMENTS: usize = 200;
+
+/// The most documents of a set that is replaced as one: all of them are in one commit.
+pub const SET_DOCUMENTS_MAX: usize = 1000;

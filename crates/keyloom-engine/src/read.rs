@@ -1,0 +1,137 @@
+//! Reads of single documents: by key, by many keys, by unique claim.
+//!
+//! R1: A get is one key read, a lookup by claim two.
+
+use keyloom_key::{Head, Space, Value};
+use keyloom_store::Snapshot;
+use serde_json::Value as Json;
+
+use crate::catalog::{Collection, Path};
+use crate::document::{Document, HeadRecord};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::limits::GET_MANY_KEYS_MAX;
+
+impl Engine {
+    /// The document with this key in text spelling.
+    pub async fn get(&self, collection: &str, key: &str) -> Result<Option<Document>, Error> {
+        let catalog = self.catalog();
+        let collection = catalog.collection(collection)?;
+        let packed = parse_key(collection, key)?;
+        let snapshot = self.store.snapshot().await?;
+        let Some(stored) = snapshot.get(&packed).await? else { return Ok(None) };
+        let head = HeadRecord::decode(&stored.value)?;
+        Ok(Some(Document::new(key.to_owned(), head)))
+    }
+
+    /// The documents with these keys, in their order; an absent one is `None` in its place.
+    pub async fn get_many(
+        &self,
+        collection: &str,
+        keys: &[&str],
+    ) -> Result<Vec<Option<Document>>, Error> {
+        if keys.len() > GET_MANY_KEYS_MAX {
+            return Err(Error::LimitExceeded {
+                what: "keys of a get".to_owned(),
+                found: keys.len(),
+                max: GET_MANY_KEYS_MAX,
+            });
+        }
+        let catalog = self.catalog();
+        let collection = catalog.collection(collection)?;
+        let packed: Result<Vec<_>, _> = keys.iter().map(|key| parse_key(collection, key)).collect();
+        let snapshot = self.store.snapshot().await?;
+        let stored = snapshot.get_many(&packed?).await?;
+        let mut documents = Vec::with_capacity(keys.len());
+        for (key, stored) in keys.iter().zip(stored) {
+            documents.push(match stored {
+                None => None,
+                Some(stored) => {
+                    Some(Document::new((*key).to_owned(), HeadRecord::decode(&stored.value)?))
+                }
+            });
+        }
+        Ok(documents)
+    }
+
+    /// The document that holds a unique claim: its values, in the order of the claim's template.
+    pub async fn lookup(
+        &self,
+        collection: &str,
+        unique: &str,
+        values: &[Json],
+    ) -> Result<Option<Document>, Error> {
+        let catalog = self.catalog();
+        let collection = catalog.collection(collection)?;
+        let claim = collection.uniques.iter().find(|claim| claim.path.name == unique);
+        let claim = claim.ok_or_else(|| {
+            Error::invalid(format!("`{}` has no unique claim `{unique}`", collection.name))
+        })?;
+        let packed = claim.path.pack(&claim_values(&claim.path, values)?)?;
+        let snapshot = self.store.snapshot().await?;
+        let Some(held) = snapshot.get(&packed).await? else { return Ok(None) };
+        let key = key_from_claim(collection, &held.value);
+        let Some(stored) = snapshot.get(&key).await? else {
+            return Err(Error::corrupt(format!("claim `{unique}` names no document")));
+        };
+        let values = collection.key.unpack(&key)?;
+        let head = HeadRecord::decode(&stored.value)?;
+        Ok(Some(Document::new(collection.key.render(&values)?, head)))
+    }
+}
+
+/// How many documents a collection holds, from its counter.
+pub(crate) async fn document_count(
+    snapshot: &dyn Snapshot,
+    collection: &Collection,
+) -> Result<u64, Error> {
+    let Some(stored) = snapshot.get(&counter_key(collection.id)).await? else { return Ok(0) };
+    read_counter(&stored.value)
+}
+
+/// The value of a counter.
+pub(crate) fn read_counter(value: &[u8]) -> Result<u64, Error> {
+    let bytes = <[u8; 8]>::try_from(value)
+        .map_err(|_| Error::corrupt("a counter does not have 8 bytes"))?;
+    u64::try_from(i64::from_be_bytes(bytes))
+        .map_err(|_| Error::corrupt("a counter of documents is below zero"))
+}
+
+/// Where the documents of a collection are counted.
+pub(crate) fn counter_key(collection: u16) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5);
+    Head { space: Space::Counter, collection, template: 0 }.write(&mut key);
+    key
+}
+
+/// The packed key of a key in text spelling.
+pub(crate) fn parse_key(collection: &Collection, key: &str) -> Result<Vec<u8>, Error> {
+    let values = collection.key.parse(key)?;
+    collection.key.pack(&values)
+}
+
+/// The packed key of the document that a claim's value names.
+pub(crate) fn key_from_claim(collection: &Collection, value: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + value.len());
+    collection.key.head.write(&mut key);
+    key.extend_from_slice(value);
+    key
+}
+
+fn claim_values(path: &Path, values: &[Json]) -> Result<Vec<Value>, Error> {
+    let components = path.template.components();
+    if components.len() != values.len() {
+        let fields: Vec<&str> = components.iter().map(|c| c.field.as_str()).collect();
+        return Err(Error::invalid(format!(
+            "claim `{}` takes {} values: {}",
+            path.name,
+            fields.len(),
+            fields.join(", ")
+        )));
+    }
+    let values = components.iter().zip(values).map(|(component, value)| {
+        crate::catalog::scalar(&component.kind, value)
+            .map_err(|detail| Error::invalid(format!("`{}`: {detail}", component.field)))
+    });
+    values.collect()
+}

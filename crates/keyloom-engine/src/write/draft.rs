@@ -1,0 +1,463 @@
+//! Builds the commit of all document changes: pure, so that `explain` shows what will run.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use keyloom_key::{Head, Space, Tail, Value};
+use keyloom_store::{Check, Commit, Expect, Stamp, Stored, Write};
+
+use super::Written;
+use super::change::{DocumentChange, tombstone_key};
+use super::keys::{index_writes, key_change};
+use crate::catalog::{Catalog, Collection, Source, Unique, catalog_key};
+use crate::changes::{ChangeKind, encode_change};
+use crate::document::{HeadRecord, Tombstone};
+use crate::engine::Mode;
+use crate::error::Error;
+use crate::read::counter_key;
+use crate::schema::OnePerOwner;
+
+/// A commit that is ready to be tried.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    pub(super) commit: Commit,
+    /// For each check of the commit, what it means if it does not hold.
+    pub(super) reasons: Vec<Reason>,
+    /// (operation, what it did if the commit goes through).
+    pub(super) written: Vec<(usize, Written)>,
+    /// Tells afterwards whether the commit happened.
+    pub(super) witness: Option<Witness>,
+}
+
+/// What it means if a check does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// The schema changed.
+    Catalog,
+    /// The document changed since it was read.
+    Changed,
+    /// The key that a document is created under, or moves to, is taken.
+    Taken { operation: Option<usize> },
+    /// A document with this key was deleted before.
+    Tombstone { collection: u16 },
+    /// A claim is taken.
+    Claim { operation: Option<usize>, unique: usize, collection: String, generated: bool },
+    /// Something that was read for this commit moved: a reference, a counter.
+    Moved,
+}
+
+/// A record that exists if and only if the commit happened.
+#[derive(Clone, Debug)]
+pub(super) struct Witness {
+    pub(super) key: Vec<u8>,
+    pub(super) version: u64,
+    /// Whether it is the tombstone of a deleted document.
+    pub(super) tombstone: bool,
+}
+
+/// What a draft is built from beside the changes.
+pub(super) struct Materials<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) mode: Mode,
+    /// The version of this commit; a document may need a higher one.
+    pub(super) version: u64,
+    /// What was read: claims that are referred to or given up.
+    pub(super) fetched: &'a HashMap<Vec<u8>, Option<Stored>>,
+    /// Tombstones that were met, by document key.
+    pub(super) tombstones: &'a HashMap<Vec<u8>, (Tombstone, Stamp)>,
+    /// Counters that have to be exact: collection, stamp, value before.
+    pub(super) counted: &'a BTreeMap<u16, (Option<Stamp>, u64)>,
+    /// The membership clock of a set that is replaced, as it was read.
+    pub(super) guard: Option<&'a Guard>,
+}
+
+/// The membership clock of a set: every commit that adds or removes one of its documents moves it,
+/// so that a set which was read whole can be replaced whole.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    pub(super) key: Vec<u8>,
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// Builds the commit.
+pub(super) fn build(materials: &Materials<'_>, changes: &[DocumentChange]) -> Result<Draft, Error> {
+    check_each_once(changes)?;
+    let mut builder = Builder::new(materials);
+    if let Some(stamp) = materials.catalog.stamp {
+        builder.check(catalog_key(), Expect::At(stamp), Reason::Catalog);
+    }
+    if let Some(guard) = materials.guard {
+        let expect = guard.stamp.map_or(Expect::Absent, Expect::At);
+        builder.check(guard.key.clone(), expect, Reason::Moved);
+    }
+    for change in changes {
+        builder.add(change).map_err(|error| error.of(change.operation))?;
+    }
+    builder.finish(changes)
+}
+
+struct Builder<'a> {
+    materials: &'a Materials<'a>,
+    draft: Draft,
+    /// Claims that some document gives up in this commit.
+    released: BTreeSet<Vec<u8>>,
+    /// Claims that some document takes: key, value, and whether it held it before.
+    taken: BTreeMap<Vec<u8>, Taking>,
+}
+
+struct Taking {
+    value: Vec<u8>,
+    held: bool,
+    reason: Reason,
+}
+
+impl<'a> Builder<'a> {
+    fn new(materials: &'a Materials<'a>) -> Builder<'a> {
+        Builder {
+            materials,
+            draft: Draft::default(),
+            released: BTreeSet::new(),
+            taken: BTreeMap::new(),
+        }
+    }
+
+    fn check(&mut self, key: Vec<u8>, expect: Expect, reason: Reason) {
+        self.draft.commit.checks.push(Check { key, expect });
+        self.draft.reasons.push(reason);
+    }
+
+    fn write(&mut self, write: Write) {
+        self.draft.commit.writes.push(write);
+    }
+
+    fn add(&mut self, change: &DocumentChange) -> Result<(), Error> {
+        let collection = &change.collection;
+        let tombstone = change.occupied().and_then(|key| self.materials.tombstones.get(key));
+        let floor = change.old_version().max(tombstone.map(|(tombstone, _)| tombstone.version));
+        let version = self.materials.version.max(floor.map_or(0, |floor| floor + 1));
+        let created = change.old.as_ref().map_or(version, |old| old.head().created);
+        let head = change.new.as_ref().map(|new| new.head(version, created));
+        self.add_document(change, head.as_ref(), version);
+        let mut keys = key_change(change, head.as_ref())?;
+        let old_claims = std::mem::take(&mut keys.old.claims);
+        let new_claims = std::mem::take(&mut keys.new.claims);
+        self.add_claims(change, old_claims, new_claims)?;
+        self.draft.commit.writes.append(&mut index_writes(&mut keys));
+        self.add_changes(change, version);
+        let written = match (&change.old, &change.new) {
+            (old, Some(new)) => {
+                let document = new.document(collection, version, created)?;
+                if old.is_some() { Written::Updated(document) } else { Written::Created(document) }
+            }
+            (Some(old), None) => {
+                let key = collection.key.render(&collection.key.unpack(&old.key)?)?;
+                Written::Deleted { key, version }
+            }
+            (None, None) => return Ok(()),
+        };
+        if let Some(operation) = change.operation {
+            self.draft.written.push((operation, written));
+        }
+        Ok(())
+    }
+
+    /// The document itself: its head, and tombstones where it came from and goes to.
+    fn add_document(
+        &mut self,
+        change: &DocumentChange,
+        head: Option<&HeadRecord<'_>>,
+        version: u64,
+    ) {
+        let id = change.collection.id;
+        if let Some(old) = &change.old {
+            self.check(old.key.clone(), Expect::At(old.stamp), Reason::Changed);
+        }
+        if let Some(key) = change.occupied() {
+            let operation = change.operation;
+            self.check(key.to_vec(), Expect::Absent, Reason::Taken { operation });
+            let grave = tombstone_key(key, id);
+            let reason = Reason::Tombstone { collection: id };
+            match self.materials.tombstones.get(key) {
+                None => self.check(grave, Expect::Absent, reason),
+                Some((_, stamp)) => {
+                    self.check(grave.clone(), Expect::At(*stamp), reason);
+                    self.write(Write::Delete { key: grave });
+                }
+            }
+        }
+        if let Some(key) = change.vacated() {
+            self.write(Write::Delete { key: key.to_vec() });
+            let value = Tombstone { version }.encode();
+            self.write(Write::Put { key: tombstone_key(key, id), value });
+        }
+        let witness = match (&change.new, head) {
+            (Some(new), Some(head)) => {
+                self.write(Write::Put { key: new.key.clone(), value: head.encode() });
+                Some(Witness { key: new.key.clone(), version, tombstone: false })
+            }
+            _ => change.vacated().map(|key| Witness {
+                key: tombstone_key(key, id),
+                version,
+                tombstone: true,
+            }),
+        };
+        if self.draft.witness.is_none() {
+            self.draft.witness = witness;
+        }
+    }
+
+    fn add_claims(
+        &mut self,
+        change: &DocumentChange,
+        old: Vec<(Vec<u8>, usize)>,
+        new: Vec<(Vec<u8>, usize)>,
+    ) -> Result<(), Error> {
+        let collection = &change.collection;
+        let head_len = head_len(collection);
+        let named = |key: &[u8]| key.get(head_len..).unwrap_or_default().to_vec();
+        for (key, place) in &old {
+            let Some(unique) = collection.uniques.get(*place) else { continue };
+            let stays = new.iter().any(|(new, _)| new == key);
+            if !stays && self.gives_up(change, unique, key, &named) {
+                self.released.insert(key.clone());
+            }
+        }
+        let Some(document) = &change.new else { return Ok(()) };
+        for (key, place) in new {
+            let Some(unique) = collection.uniques.get(place) else { continue };
+            let held = old.iter().any(|(old, _)| *old == key);
+            let moved = change.occupied().is_some();
+            if (held && !moved) || !self.in_force(unique) {
+                continue;
+            }
+            let generated = unique.path.sources.iter().any(|source| {
+                document.generated.iter().any(|field| *source == Source::Field(*field))
+            });
+            let reason = Reason::Claim {
+                operation: change.operation,
+                unique: place,
+                collection: collection.name.clone(),
+                generated,
+            };
+            let taking = Taking { value: named(&document.key), held, reason };
+            if self.taken.insert(key.clone(), taking).is_some() {
+                return Err(taken_error(collection, unique, &key));
+            }
+        }
+        Ok(())
+    }
+
+    fn in_force(&self, unique: &Unique) -> bool {
+        match unique.one_per_owner {
+            None | Some(OnePerOwner::Always) => true,
+            Some(OnePerOwner::Production) => self.materials.mode == Mode::Production,
+        }
+    }
+
+    /// Whether the document holds the claim that it would give up. A claim of the schema is held
+    /// for certain; a claim per owner only if it names this document, since outside of production
+    /// an owner may have several.
+    fn gives_up(
+        &self,
+        change: &DocumentChange,
+        unique: &Unique,
+        key: &[u8],
+        named: &dyn Fn(&[u8]) -> Vec<u8>,
+    ) -> bool {
+        if unique.one_per_owner.is_none() {
+            return true;
+        }
+        let held = self.materials.fetched.get(key).and_then(Option::as_ref);
+        let own = change.old.as_ref().map(|old| named(&old.key));
+        held.is_some_and(|held| Some(&held.value) == own.as_ref())
+    }
+
+    fn add_changes(&mut self, change: &DocumentChange, version: u64) {
+        let collection = &change.collection;
+        let head_len = head_len(collection);
+        let mut record = |kind, key: &[u8]| {
+            let packed = key.get(head_len..).unwrap_or_default();
+            let bytes = encode_change(kind, collection.id, version, packed);
+            self.draft.commit.changes.push(bytes);
+        };
+        if let Some(key) = change.vacated() {
+            record(ChangeKind::Deleted, key);
+        }
+        if let Some(new) = &change.new {
+            let created = change.occupied().is_some();
+            record(if created { ChangeKind::Created } else { ChangeKind::Updated }, &new.key);
+        }
+    }
+
+    fn finish(mut self, changes: &[DocumentChange]) -> Result<Draft, Error> {
+        let taken = std::mem::take(&mut self.taken);
+        let released = std::mem::take(&mut self.released);
+        self.add_references(changes, &taken, &released)?;
+        for key in released.iter().filter(|key| !taken.contains_key(*key)) {
+            self.write(Write::Delete { key: key.clone() });
+        }
+        for (key, Taking { value, held, reason }) in taken {
+            // A claim that this commit takes over from another of its documents is free as soon as
+            // that document is checked, which it is.
+            if !held && !released.contains(&key) {
+                self.check(key.clone(), Expect::Absent, reason);
+            }
+            self.write(Write::Put { key, value });
+        }
+        self.add_counters(changes);
+        for key in guards(changes)? {
+            self.write(Write::Add { key, delta: 1 });
+        }
+        Ok(self.draft)
+    }
+
+    fn add_references(
+        &mut self,
+        changes: &[DocumentChange],
+        taken: &BTreeMap<Vec<u8>, Taking>,
+        released: &BTreeSet<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let mut checked = BTreeSet::new();
+        for change in changes {
+            for (key, field) in references(self.materials.catalog, change)? {
+                if taken.contains_key(&key) || checked.contains(&key) {
+                    continue;
+                }
+                let held = self.materials.fetched.get(&key).and_then(Option::as_ref);
+                let Some(held) = held.filter(|_| !released.contains(&key)) else {
+                    return Err(dangling(change, field).of(change.operation));
+                };
+                self.check(key.clone(), Expect::At(held.stamp), Reason::Moved);
+                checked.insert(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_counters(&mut self, changes: &[DocumentChange]) {
+        let mut deltas: BTreeMap<u16, i64> = BTreeMap::new();
+        for change in changes {
+            *deltas.entry(change.collection.id).or_default() += change.count_delta();
+        }
+        for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
+            let key = counter_key(id);
+            let Some((stamp, count)) = self.materials.counted.get(&id) else {
+                self.write(Write::Add { key, delta });
+                continue;
+            };
+            let expect = stamp.map_or(Expect::Absent, Expect::At);
+            self.check(key.clone(), expect, Reason::Moved);
+            let count = count.saturating_add_signed(delta);
+            self.write(Write::Put { key, value: count.to_be_bytes().to_vec() });
+        }
+    }
+}
+
+/// The key of the membership clock of a set: the leading components of its documents' keys.
+pub(super) fn guard_key(collection: &Collection, leading: &[Value]) -> Result<Vec<u8>, Error> {
+    let template = u16::try_from(leading.len()).unwrap_or(u16::MAX);
+    let head = Head { space: Space::Counter, collection: collection.id, template };
+    let span = collection.key.template.span(leading, &Tail::All);
+    let mut packed = span.map_err(|error| Error::invalid(error.to_string()))?.from;
+    let mut key = Vec::with_capacity(8 + packed.len());
+    head.write(&mut key);
+    key.append(&mut packed);
+    Ok(key)
+}
+
+/// The membership clocks that the changes move, once each.
+fn guards(changes: &[DocumentChange]) -> Result<BTreeSet<Vec<u8>>, Error> {
+    let mut guards = BTreeSet::new();
+    for change in changes.iter().filter(|change| !change.collection.sets.is_empty()) {
+        let collection = &change.collection;
+        for key in change.occupied().into_iter().chain(change.vacated()) {
+            let values = collection.key.unpack(key)?;
+            for set in &collection.sets {
+                let leading = values.get(..set.bound).expect("K1: a set has fewer components");
+                guards.insert(guard_key(collection, leading)?);
+            }
+        }
+    }
+    Ok(guards)
+}
+
+/// The claims that a change refers to: packed key and the field that refers. What did not change is
+/// not looked at, so a document stays editable when what it refers to is gone.
+pub(super) fn references(
+    catalog: &Catalog,
+    change: &DocumentChange,
+) -> Result<Vec<(Vec<u8>, usize)>, Error> {
+    let Some(new) = &change.new else { return Ok(Vec::new()) };
+    let mut keys = Vec::new();
+    for (place, field) in change.collection.fields.iter().enumerate() {
+        let (Some(reference), Some(value)) = (&field.refers_to, new.record.scalar(place)) else {
+            continue;
+        };
+        let before = change.old.as_ref().and_then(|old| old.record.scalar(place));
+        if before == Some(value) {
+            continue;
+        }
+        let target = catalog.collection(&reference.collection)?;
+        let unique = target.uniques.iter().find(|unique| unique.path.name == reference.unique);
+        let unique = unique.expect("K1: every reference of a catalog is linked");
+        keys.push((unique.path.pack(std::slice::from_ref(value))?, place));
+    }
+    Ok(keys)
+}
+
+/// The error of a claim that another document holds.
+pub(super) fn taken_error(collection: &Collection, unique: &Unique, key: &[u8]) -> Error {
+    let value = unique.path.unpack(key).and_then(|values| unique.path.render(&values));
+    Error::UniqueViolation {
+        collection: collection.name.clone(),
+        claim: unique.path.name.clone(),
+        value: value.unwrap_or_default(),
+    }
+}
+
+impl Error {
+    /// The same error, naming the operation that it belongs to.
+    pub(super) fn of(self, operation: Option<usize>) -> Error {
+        match (operation, self) {
+            (Some(operation), error) if !matches!(error, Error::Batch { .. }) => {
+                Error::Batch { operation, source: Box::new(error) }
+            }
+            (_, error) => error,
+        }
+    }
+}
+
+/// One commit takes each document once: what two operations on it mean together is anybody's guess.
+fn check_each_once(changes: &[DocumentChange]) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for change in changes {
+        for key in change.keys() {
+            if !seen.insert(key) {
+                let values = change.collection.key.unpack(key)?;
+                let key = change.collection.key.render(&values)?;
+                let detail = format!("document `{key}` is written twice in one batch");
+                return Err(Error::invalid(detail).of(change.operation));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dangling(change: &DocumentChange, field: usize) -> Error {
+    let collection = &change.collection;
+    let field = collection.fields.get(field);
+    let target = field.and_then(|field| field.refers_to.as_ref());
+    Error::RuleViolation {
+        collection: collection.name.clone(),
+        field: field.map_or_else(String::new, |field| field.name.clone()),
+        rule: "refers_to",
+        detail: target.map_or_else(String::new, |target| {
+            format!("there is no such document in `{}`", target.collection)
+        }),
+    }
+}
+
+fn head_len(collection: &Collection) -> usize {
+    let mut head = Vec::with_capacity(8);
+    collection.key.head.write(&mut head);
+    head.len()
+}

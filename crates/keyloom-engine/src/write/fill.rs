@@ -1,0 +1,88 @@
+//! Completes the data of a document: generated values, defaults, and what the engine keeps.
+
+use crate::catalog::{Collection, Field, Generate};
+use crate::document::Members;
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// The characters of a generated code: no 0, 1, I and O, which people mix up.
+const CODE_ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
+
+/// Data with everything that the engine adds.
+pub(super) struct Filled {
+    pub(super) data: Vec<u8>,
+    /// The fields that were generated now, by place.
+    pub(super) generated: Vec<usize>,
+}
+
+impl Engine {
+    /// Completes new data. What was generated before is kept from `old`; a caller who leaves it out
+    /// does not mean to change it.
+    pub(super) fn fill(
+        &self,
+        collection: &Collection,
+        data: &[u8],
+        old: Option<&[u8]>,
+        now_millis: u64,
+    ) -> Result<Filled, Error> {
+        let members = Members::parse(data)?;
+        let old = old.map(Members::parse).transpose()?;
+        let mut added: Vec<(String, String)> = Vec::new();
+        let mut generated = Vec::new();
+        for (place, field) in collection.fields.iter().enumerate() {
+            let present = members.get(&field.name).is_some_and(|raw| raw != "null");
+            if present {
+                continue;
+            }
+            let kept = old.as_ref().and_then(|old| old.get(&field.name));
+            let value = match (&field.generate, kept) {
+                (Some(_), Some(kept)) => Some(kept.to_owned()),
+                (Some(generate), None) => {
+                    generated.push(place);
+                    Some(self.generate(generate, now_millis)?)
+                }
+                (None, Some(kept)) if field.derived => Some(kept.to_owned()),
+                (None, _) => default_of(field),
+            };
+            added.extend(value.map(|value| (field.name.clone(), value)));
+        }
+        let replaces_null = added.iter().any(|(name, _)| members.get(name).is_some());
+        if !replaces_null {
+            return Ok(Filled { data: Members::with_added(data, &added), generated });
+        }
+        let named = |name: &str| added.iter().any(|(added, _)| added == name);
+        let mut all: Vec<(String, String)> = members
+            .iter()
+            .filter(|(name, _)| !named(name))
+            .map(|(name, raw)| (name.to_owned(), raw.to_owned()))
+            .collect();
+        all.append(&mut added);
+        Ok(Filled { data: Members::with_added(b"{}", &all), generated })
+    }
+
+    fn generate(&self, generate: &Generate, now_millis: u64) -> Result<String, Error> {
+        Ok(match generate {
+            Generate::Ulid => format!("\"{}\"", self.next_ulid()?),
+            Generate::Now => now_millis.to_string(),
+            Generate::Code { before, characters, after } => {
+                let mut random = vec![0; *characters];
+                self.options.system.random(&mut random);
+                let code: String = random.iter().map(|byte| code_character(*byte)).collect();
+                serde_json::Value::String(format!("{before}{code}{after}")).to_string()
+            }
+        })
+    }
+}
+
+fn default_of(field: &Field) -> Option<String> {
+    match &field.default {
+        Some(default) => Some(default.clone()),
+        None => field.derived.then(|| "0".to_owned()),
+    }
+}
+
+/// 32 characters divide 256, so every one is as likely as the others.
+fn code_character(byte: u8) -> char {
+    let place = usize::from(byte) % CODE_ALPHABET.len();
+    CODE_ALPHABET.get(place).map_or('2', |character| char::from(*character))
+}

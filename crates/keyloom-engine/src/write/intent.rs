@@ -1,0 +1,145 @@
+//! From an operation and the stored document to what the document becomes.
+
+use std::sync::Arc;
+
+use super::change::{DocumentChange, NewDocument, OldDocument};
+use super::rules::{check_change, check_rules};
+use super::{Action, Precondition, patch};
+use crate::catalog::Collection;
+use crate::document::{Members, Record};
+use crate::engine::{Actor, Engine};
+use crate::error::Error;
+use crate::limits::DESCRIPTION_CHARS_MAX;
+
+/// One operation with what it needs to be decided.
+pub(super) struct Intent<'a> {
+    pub(super) operation: usize,
+    pub(super) collection: &'a Arc<Collection>,
+    pub(super) actor: &'a Actor,
+    pub(super) action: &'a Action,
+    /// The document that is stored under the operation's key.
+    pub(super) old: Option<OldDocument>,
+    pub(super) now_millis: u64,
+}
+
+impl Engine {
+    /// What an operation does to its document; `None` if there is nothing to do.
+    pub(super) fn decide(&self, intent: Intent<'_>) -> Result<Option<DocumentChange>, Error> {
+        let Intent { operation, collection, actor, action, old, now_millis } = intent;
+        let new = match action {
+            Action::Create { key, data, description } => {
+                let mut new = self.new_document(collection, data, None, now_millis)?;
+                if let Some(key) = key {
+                    check_given_key(collection, key, &new)?;
+                }
+                set_description(&mut new, description.as_deref())?;
+                Some(new)
+            }
+            Action::Put { key, precondition, data, description } => {
+                check_precondition(key, *precondition, old.as_ref())?;
+                let mut new = self.new_document(collection, data, old.as_ref(), now_millis)?;
+                if old.is_none() {
+                    check_given_key(collection, key, &new)?;
+                }
+                set_description(&mut new, description.as_deref())?;
+                Some(new)
+            }
+            Action::Patch { key, precondition, patch } => {
+                let Some(old) = old.as_ref() else {
+                    let (collection, key) = (collection.name.clone(), key.clone());
+                    return Err(Error::NotFound { collection, key });
+                };
+                check_precondition(key, *precondition, Some(old))?;
+                let data = patch::merge(old.head().data, patch)?;
+                let mut new = self.new_document(collection, &data, Some(old), now_millis)?;
+                new.description = old.head().description.map(str::to_owned);
+                Some(new)
+            }
+            Action::Delete { key, precondition } => {
+                if old.is_none() {
+                    return Ok(None);
+                }
+                check_precondition(key, *precondition, old.as_ref())?;
+                None
+            }
+        };
+        let new = new.map(|mut new| {
+            new.owner = match (&old, actor) {
+                (Some(old), _) => old.head().owner.map(str::to_owned),
+                (None, Actor::User(name)) => Some(name.clone()),
+                (None, Actor::Local) => None,
+            };
+            new
+        });
+        let collection = Arc::clone(collection);
+        Ok(Some(DocumentChange { operation: Some(operation), collection, old, new }))
+    }
+
+    /// A new state of a document that obeys all rules which need no other document.
+    fn new_document(
+        &self,
+        collection: &Collection,
+        data: &[u8],
+        old: Option<&OldDocument>,
+        now_millis: u64,
+    ) -> Result<NewDocument, Error> {
+        let old_data = old.map(|old| old.head().data);
+        let filled = self.fill(collection, data, old_data, now_millis)?;
+        let members = Members::parse(&filled.data)?;
+        let record = Record::read(collection, &collection.fields, &members)?;
+        check_rules(collection, &collection.fields, &members, &record)?;
+        if let Some(next) = &collection.next_fields {
+            let record = Record::read(collection, next, &members)?;
+            check_rules(collection, next, &members, &record)?;
+        }
+        check_change(collection, old.map(|old| &old.record), &record)?;
+        let mut new = NewDocument::new(collection, record, filled.data)?;
+        new.generated = filled.generated;
+        Ok(new)
+    }
+}
+
+fn check_precondition(
+    key: &str,
+    precondition: Precondition,
+    old: Option<&OldDocument>,
+) -> Result<(), Error> {
+    let stored = old.map(|old| old.head().version);
+    let conflict = |expected| Error::VersionConflict { key: key.to_owned(), expected, stored };
+    match (precondition, stored) {
+        (Precondition::Unsaid, Some(stored)) => {
+            Err(Error::PreconditionRequired { key: key.to_owned(), stored })
+        }
+        (Precondition::Absent, Some(_)) => Err(conflict(None)),
+        (Precondition::Version(wanted), stored) if stored != Some(wanted) => {
+            Err(conflict(Some(wanted)))
+        }
+        (Precondition::Any, None) => Err(Error::invalid(format!(
+            "`{key}` does not exist, and `*` is for existing documents: leave it out to create one"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A key that the caller names must be the key of the data.
+fn check_given_key(collection: &Collection, key: &str, new: &NewDocument) -> Result<(), Error> {
+    let values = collection.key.parse(key)?;
+    if values == new.values {
+        return Ok(());
+    }
+    let computed = collection.key.render(&new.values)?;
+    Err(Error::invalid(format!("key `{key}` is not the key of the data, which is `{computed}`")))
+}
+
+fn set_description(new: &mut NewDocument, description: Option<&str>) -> Result<(), Error> {
+    let found = description.map_or(0, |text| text.chars().count());
+    if found > DESCRIPTION_CHARS_MAX {
+        return Err(Error::LimitExceeded {
+            what: "characters of the description".to_owned(),
+            found,
+            max: DESCRIPTION_CHARS_MAX,
+        });
+    }
+    new.description = description.map(str::to_owned);
+    Ok(())
+}

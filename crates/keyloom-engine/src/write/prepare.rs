@@ -1,0 +1,190 @@
+//! Reads what a write depends on and builds its commit.
+
+use std::collections::{BTreeSet, HashMap};
+
+use keyloom_store::{Snapshot, Stamp, Stored};
+
+use super::capacity::make_room;
+use super::change::{DocumentChange, OldDocument, facts};
+use super::derive::deltas;
+use super::draft::{Draft, Guard, Materials, build, references};
+use super::intent::Intent;
+use super::{Action, Operation, Written};
+use crate::catalog::Catalog;
+use crate::document::{Tombstone, path_keys};
+use crate::engine::{Actor, Engine};
+use crate::error::Error;
+use crate::read::parse_key;
+
+/// Who asks for what.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) actor: &'a Actor,
+    pub(super) operations: &'a [Operation],
+}
+
+/// What earlier attempts at the same write found out.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Tombstones by document key.
+    pub(super) tombstones: HashMap<Vec<u8>, (Tombstone, Stamp)>,
+    /// How often a generated code was taken.
+    pub(super) codes_taken: usize,
+}
+
+/// Changes that were decided from the operations alone.
+pub(super) struct Decided {
+    pub(super) changes: Vec<DocumentChange>,
+    /// The version of the commit.
+    pub(super) version: u64,
+    /// The membership clock of the set that is replaced.
+    pub(super) guard: Option<Guard>,
+}
+
+/// Reads from one snapshot, which is opened at the first read: a plain create needs none.
+pub(super) struct Reads<'a> {
+    engine: &'a Engine,
+    snapshot: Option<Box<dyn Snapshot>>,
+}
+
+impl Reads<'_> {
+    pub(super) async fn snapshot(&mut self) -> Result<&dyn Snapshot, Error> {
+        if self.snapshot.is_none() {
+            self.snapshot = Some(self.engine.store.snapshot().await?);
+        }
+        Ok(self.snapshot.as_deref().expect("it was opened above"))
+    }
+
+    pub(super) async fn get(&mut self, key: Vec<u8>) -> Result<Option<Stored>, Error> {
+        Ok(self.snapshot().await?.get(&key).await?)
+    }
+
+    async fn get_many(&mut self, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>, Error> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(self.snapshot().await?.get_many(keys).await?)
+    }
+}
+
+impl Engine {
+    /// Plans the commit of all operations.
+    pub(super) async fn prepare(
+        &self,
+        catalog: &Catalog,
+        request: Request<'_>,
+        known: &Known,
+    ) -> Result<Draft, Error> {
+        let version = self.next_version();
+        let mut reads = Reads { engine: self, snapshot: None };
+        let (changes, absent) = self.decide_all(catalog, request, version, &mut reads).await?;
+        let decided = Decided { changes, version, guard: None };
+        let mut draft = self.prepare_changes(catalog, decided, known, reads).await?;
+        draft.written.extend(absent);
+        Ok(draft)
+    }
+
+    /// Plans the commit of changes that were decided already.
+    pub(super) async fn prepare_changes(
+        &self,
+        catalog: &Catalog,
+        decided: Decided,
+        known: &Known,
+        mut reads: Reads<'_>,
+    ) -> Result<Draft, Error> {
+        let Decided { mut changes, version, guard } = decided;
+        let counted = make_room(&mut reads, &mut changes).await?;
+        let deltas = deltas(catalog, &changes)?;
+        let mut needed: BTreeSet<Vec<u8>> = deltas.keys().cloned().collect();
+        for change in &changes {
+            let referred = references(catalog, change).map_err(|e| e.of(change.operation))?;
+            needed.extend(referred.into_iter().map(|(key, _)| key));
+            needed.extend(owner_claims(change)?);
+        }
+        let needed: Vec<Vec<u8>> = needed.into_iter().collect();
+        let stored = reads.get_many(&needed).await?;
+        let fetched: HashMap<Vec<u8>, Option<Stored>> = needed.into_iter().zip(stored).collect();
+        changes.extend(self.derived_changes(deltas, &fetched, version / 1000)?);
+        let materials = Materials {
+            catalog,
+            mode: self.options.mode,
+            version,
+            fetched: &fetched,
+            tombstones: &known.tombstones,
+            counted: &counted,
+            guard: guard.as_ref(),
+        };
+        build(&materials, &changes)
+    }
+
+    /// A reader for [`Engine::prepare_changes`].
+    pub(super) fn reads(&self) -> Reads<'_> {
+        Reads { engine: self, snapshot: None }
+    }
+
+    /// What each operation does, and which had nothing to do.
+    async fn decide_all(
+        &self,
+        catalog: &Catalog,
+        request: Request<'_>,
+        version: u64,
+        reads: &mut Reads<'_>,
+    ) -> Result<(Vec<DocumentChange>, Vec<(usize, Written)>), Error> {
+        let Request { actor, operations } = request;
+        let mut keys = Vec::new();
+        for (place, operation) in operations.iter().enumerate() {
+            let collection = catalog.collection(&operation.collection);
+            let collection = collection.map_err(|error| error.of(Some(place)))?;
+            if let Some(key) = stored_key(&operation.action) {
+                keys.push(parse_key(collection, key).map_err(|error| error.of(Some(place)))?);
+            }
+        }
+        let mut stored = keys.iter().cloned().zip(reads.get_many(&keys).await?);
+        let mut changes = Vec::with_capacity(operations.len());
+        let mut absent = Vec::new();
+        for (place, operation) in operations.iter().enumerate() {
+            let collection = catalog.collection(&operation.collection)?;
+            let old = match stored_key(&operation.action).and_then(|_| stored.next()) {
+                Some((key, Some(stored))) => {
+                    Some(OldDocument::read(collection, key, stored.value, stored.stamp)?)
+                }
+                Some((_, None)) | None => None,
+            };
+            let action = &operation.action;
+            let now_millis = version / 1000;
+            let intent = Intent { operation: place, collection, actor, action, old, now_millis };
+            match self.decide(intent).map_err(|error| error.of(Some(place)))? {
+                Some(change) => changes.push(change),
+                None => absent.push((place, absent_result(action))),
+            }
+        }
+        Ok((changes, absent))
+    }
+}
+
+/// The key of the stored document that an operation is about.
+fn stored_key(action: &Action) -> Option<&str> {
+    match action {
+        Action::Create { .. } => None,
+        Action::Put { key, .. } | Action::Patch { key, .. } | Action::Delete { key, .. } => {
+            Some(key)
+        }
+    }
+}
+
+fn absent_result(action: &Action) -> Written {
+    Written::Absent { key: stored_key(action).unwrap_or_default().to_owned() }
+}
+
+/// Claims per owner that the old document may hold: who holds them has to be read.
+fn owner_claims(change: &DocumentChange) -> Result<Vec<Vec<u8>>, Error> {
+    let Some(old) = change.old.as_ref().filter(|_| change.vacated().is_some()) else {
+        return Ok(Vec::new());
+    };
+    let mut keys = Vec::new();
+    let uniques = &change.collection.uniques;
+    for unique in uniques.iter().filter(|unique| unique.one_per_owner.is_some()) {
+        keys.extend(path_keys(&unique.path, &old.record, &facts(&old.head()))?);
+    }
+    Ok(keys)
+}

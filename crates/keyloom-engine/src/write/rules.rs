@@ -1,0 +1,203 @@
+//! The rules of a schema, checked on a document before and after.
+//!
+//! U1: Pure: what needs other documents (unique, references, capacity) is checked by the commit.
+
+use std::borrow::Cow;
+
+use keyloom_key::Value;
+
+use crate::catalog::{Collection, Field};
+use crate::document::{FieldValue, Members, Record, raw_text};
+use crate::error::Error;
+use crate::schema::Length;
+
+/// Checks everything that can be known from the data alone.
+pub(crate) fn check_rules(
+    collection: &Collection,
+    fields: &[Field],
+    members: &Members<'_>,
+    record: &Record,
+) -> Result<(), Error> {
+    for (place, field) in fields.iter().enumerate() {
+        let broken = |rule, detail| violation(collection, field, rule, detail);
+        let Some(value) = record.get(place) else {
+            if field.is_always_present() {
+                return Err(broken("required", "it is missing".to_owned()));
+            }
+            continue;
+        };
+        if let FieldValue::Array(elements) = value
+            && let Some(bounds) = field.elements
+        {
+            check_bounds(bounds, elements.len(), "elements")
+                .map_err(|detail| broken("elements", detail))?;
+        }
+        let raw = members.get(&field.name).unwrap_or_default();
+        for text in texts(field, value, raw) {
+            check_text(field, &text).map_err(|(rule, detail)| broken(rule, detail))?;
+        }
+        if let Some(allowed) = &field.values
+            && !each(value).all(|value| allowed.contains(value))
+        {
+            return Err(broken("values", format!("{raw} is not one of {}", spelled(allowed))));
+        }
+        if let Some(other) = field.differs_from
+            && record.get(other) == Some(value)
+        {
+            let other = fields.get(other).map_or("?", |field| &field.name);
+            return Err(broken("differs_from", format!("it is the same as `{other}`")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks what a change may do to a stored document. `by_engine` fields change only by the engine.
+pub(super) fn check_change(
+    collection: &Collection,
+    old: Option<&Record>,
+    new: &Record,
+) -> Result<(), Error> {
+    for (place, field) in collection.fields.iter().enumerate() {
+        let before = old.and_then(|old| old.get(place));
+        let after = new.get(place);
+        let untouched = if field.derived && old.is_none() {
+            after == Some(&FieldValue::Scalar(Value::Int(0)))
+        } else {
+            before == after
+        };
+        if untouched || (old.is_none() && !field.derived) {
+            continue;
+        }
+        let broken = |rule, detail: &str| violation(collection, field, rule, detail.to_owned());
+        if field.derived {
+            return Err(broken("derive", "the engine keeps this field, nobody else"));
+        }
+        if field.frozen {
+            return Err(broken("frozen", "it never changes after create"));
+        }
+        if let Some(transitions) = &field.transitions {
+            check_transition(transitions, before, after)
+                .map_err(|detail| broken("transitions", &detail))?;
+        }
+        if let Some(freeze) = &collection.freeze
+            && old.is_some_and(|old| old.satisfies(&freeze.when))
+            && !freeze.open.get(place).copied().unwrap_or(false)
+        {
+            return Err(broken("freeze", "the document is final, only these may change: ")
+                .with_open_fields(collection));
+        }
+    }
+    Ok(())
+}
+
+impl Error {
+    /// Names the fields that stay open when a document is frozen.
+    fn with_open_fields(self, collection: &Collection) -> Error {
+        let Some(freeze) = &collection.schema.freeze else { return self };
+        match self {
+            Error::RuleViolation { collection, field, rule, mut detail } => {
+                let open = if freeze.except.is_empty() {
+                    "none".to_owned()
+                } else {
+                    freeze.except.join(", ")
+                };
+                detail.push_str(&open);
+                Error::RuleViolation { collection, field, rule, detail }
+            }
+            other => other,
+        }
+    }
+}
+
+fn violation(collection: &Collection, field: &Field, rule: &'static str, detail: String) -> Error {
+    Error::RuleViolation {
+        collection: collection.name.clone(),
+        field: field.name.clone(),
+        rule,
+        detail,
+    }
+}
+
+fn check_transition(
+    transitions: &crate::schema::Transitions,
+    before: Option<&FieldValue>,
+    after: Option<&FieldValue>,
+) -> Result<(), String> {
+    let word = |value: Option<&FieldValue>| match value {
+        Some(FieldValue::Scalar(Value::Text(word))) => word.clone(),
+        _ => "nothing".to_owned(),
+    };
+    let (before, after) = (word(before), word(after));
+    let allowed = transitions.get(&before).map_or(&[][..], Vec::as_slice);
+    if allowed.contains(&after) {
+        return Ok(());
+    }
+    if allowed.is_empty() {
+        return Err(format!("`{before}` is final, it cannot become `{after}`"));
+    }
+    Err(format!("`{before}` may become {}, not `{after}`", allowed.join(", ")))
+}
+
+fn check_text(field: &Field, text: &str) -> Result<(), (&'static str, String)> {
+    if let Some(bounds) = field.length {
+        check_bounds(bounds, text.chars().count(), "characters")
+            .map_err(|detail| ("length", detail))?;
+    }
+    match &field.pattern {
+        Some(pattern) if !pattern.is_match(text) => {
+            let pattern = pattern.as_str().trim_start_matches("^(?:").trim_end_matches(")$");
+            Err(("pattern", format!("it does not match {pattern}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_bounds(bounds: Length, found: usize, what: &str) -> Result<(), String> {
+    let (min, max) = (bounds.min.unwrap_or(0), bounds.max.unwrap_or(usize::MAX));
+    if found < min {
+        return Err(format!("{found} {what}, at least {min} needed"));
+    }
+    if found > max {
+        return Err(format!("{found} {what}, at most {max} allowed"));
+    }
+    Ok(())
+}
+
+/// The texts of a value as they were written, if a rule wants to see them.
+fn texts<'a>(field: &Field, value: &'a FieldValue, raw: &'a str) -> Vec<Cow<'a, str>> {
+    if field.length.is_none() && field.pattern.is_none() {
+        return Vec::new();
+    }
+    match value {
+        FieldValue::Scalar(_) => raw_text(raw).into_iter().collect(),
+        FieldValue::Array(elements) => elements
+            .iter()
+            .filter_map(|element| match element {
+                Value::Text(text) => Some(Cow::Borrowed(text.as_str())),
+                _ => None,
+            })
+            .collect(),
+        FieldValue::Other(_) => Vec::new(),
+    }
+}
+
+fn each(value: &FieldValue) -> impl Iterator<Item = &Value> {
+    let values: &[Value] = match value {
+        FieldValue::Scalar(value) => std::slice::from_ref(value),
+        FieldValue::Array(values) => values,
+        FieldValue::Other(_) => &[],
+    };
+    values.iter()
+}
+
+fn spelled(values: &[Value]) -> String {
+    let words = values.iter().map(|value| match value {
+        Value::Text(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Unsigned(number) => number.to_string(),
+        Value::Bool(value) => value.to_string(),
+        Value::Ulid(id) => id.to_string(),
+        Value::Uuid(id) => id.to_string(),
+    });
+    words.collect::<Vec<_>>().join(", ")
+}

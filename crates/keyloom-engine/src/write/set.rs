@@ -1,0 +1,254 @@
+//! Replace-set: all documents under the leading fields of a key are swapped in one commit.
+//!
+//! T1: A reader sees the old set or the new one, never a mixture and never none.
+//! T2: Two replacements of one set end with one of the two: each checks the set's membership clock.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use keyloom_key::{Tail, Value};
+use keyloom_store::{Direction, Entry, ScanOptions};
+use serde_json::Value as Json;
+
+use super::change::{DocumentChange, OldDocument};
+use super::draft::{Guard, guard_key};
+use super::drive::{Tried, attempts_max, check_request, unwrap_single};
+use super::intent::Intent;
+use super::prepare::{Decided, Known, Reads};
+use super::{Action, Operation, Precondition, Written};
+use crate::catalog::{Collection, Set, scalar};
+use crate::document::{Members, Record};
+use crate::engine::{Actor, Engine};
+use crate::error::Error;
+use crate::limits::{REPLAN_ATTEMPTS_MAX, SET_DOCUMENTS_MAX};
+
+/// What a set is replaced with.
+#[derive(Clone, Copy, Debug)]
+pub struct SetReplacement<'a> {
+    /// The collection.
+    pub collection: &'a str,
+    /// The name of the set in the schema.
+    pub set: &'a str,
+    /// The first fields of the key, which tell this set from others.
+    pub leading: &'a [Json],
+    /// The data of the documents that the set holds afterwards.
+    pub documents: &'a [Vec<u8>],
+}
+
+/// The documents of a set as they are stored, by packed key.
+type Stored = BTreeMap<Vec<u8>, OldDocument>;
+
+impl Engine {
+    /// Replaces a set of documents. Documents that are equal are stored once; those that are there
+    /// already stay untouched; what is not named is deleted. Answers what was written.
+    pub async fn replace_set(
+        &self,
+        actor: &Actor,
+        replacement: &SetReplacement<'_>,
+    ) -> Result<Vec<Written>, Error> {
+        let SetReplacement { collection, set, leading, documents } = *replacement;
+        let operations: Vec<Operation> = documents
+            .iter()
+            .map(|data| Operation {
+                collection: collection.to_owned(),
+                action: Action::Create { key: None, data: data.clone(), description: None },
+            })
+            .collect();
+        if !operations.is_empty() {
+            check_request(actor, &operations)?;
+        }
+        let mut known = Known::default();
+        for _ in 0..REPLAN_ATTEMPTS_MAX {
+            let catalog = self.catalog();
+            let collection = catalog.collection(collection)?;
+            let (set, values) = find_set(collection, set, leading)?;
+            let mut reads = self.reads();
+            let (stored, guard) = read_set(&mut reads, collection, &values).await?;
+            let version = self.next_version();
+            let plan = SetPlan {
+                actor,
+                collection,
+                set,
+                values: &values,
+                operations: &operations,
+                now_millis: version / 1000,
+            };
+            let changes = self.set_changes(&plan, stored)?;
+            let decided = Decided { changes, version, guard: Some(guard) };
+            let draft = self.prepare_changes(&catalog, decided, &known, reads).await;
+            match self.try_commit(draft.map_err(unwrap_single)?).await? {
+                Tried::Committed(written) => {
+                    return Ok(written.into_iter().map(|(_, written)| written).collect());
+                }
+                // A document that appeared in between belongs to the set: it is read again.
+                Tried::Conflict(conflict) => {
+                    let learned = self.learn(&catalog, conflict, &|_| false, &mut known).await;
+                    learned.map_err(unwrap_single)?;
+                }
+            }
+        }
+        Err(Error::RetriesExhausted { attempts: attempts_max() })
+    }
+
+    fn set_changes(
+        &self,
+        plan: &SetPlan<'_>,
+        stored: Stored,
+    ) -> Result<Vec<DocumentChange>, Error> {
+        let mut left = stored;
+        let mut wanted: BTreeMap<Vec<u8>, DocumentChange> = BTreeMap::new();
+        for (place, operation) in plan.operations.iter().enumerate() {
+            let change = self.set_member(plan, place, &operation.action, &left)?;
+            let Some(new) = &change.new else { continue };
+            wanted.entry(new.key.clone()).or_insert(change);
+        }
+        check_size(plan.collection, plan.set, wanted.len())?;
+        let mut changes = Vec::with_capacity(wanted.len() + left.len());
+        for (key, mut change) in wanted {
+            change.old = left.remove(&key);
+            let same = match (&change.old, &change.new) {
+                (Some(old), Some(new)) => old.record == new.record,
+                _ => false,
+            };
+            if !same {
+                changes.push(change);
+            }
+        }
+        // What goes has no operation of its own; its number only orders the results.
+        let first = plan.operations.len();
+        for (place, old) in left.into_values().enumerate() {
+            changes.push(DocumentChange {
+                operation: Some(first + place),
+                collection: Arc::clone(plan.collection),
+                old: Some(old),
+                new: None,
+            });
+        }
+        Ok(changes)
+    }
+
+    /// What one member of the set becomes; with the stored document under its key, if any, so that
+    /// what was generated for it is kept.
+    fn set_member(
+        &self,
+        plan: &SetPlan<'_>,
+        place: usize,
+        action: &Action,
+        stored: &Stored,
+    ) -> Result<DocumentChange, Error> {
+        let Action::Create { data, .. } = action else {
+            unreachable!("a set is made of creates");
+        };
+        let old = stored_like(plan.collection, data, stored)?;
+        let action = match &old {
+            None => action.clone(),
+            Some(old) => Action::Put {
+                key: plan.collection.key.render(&plan.collection.key.unpack(&old.key)?)?,
+                precondition: Precondition::Any,
+                data: data.clone(),
+                description: old.head().description.map(str::to_owned),
+            },
+        };
+        let intent = Intent {
+            operation: place,
+            collection: plan.collection,
+            actor: plan.actor,
+            action: &action,
+            old,
+            now_millis: plan.now_millis,
+        };
+        let change = self.decide(intent).map_err(|error| error.of(Some(place)))?;
+        let change = change.expect("a create or a put always does something");
+        let leads = change.new.as_ref().is_some_and(|new| new.values.starts_with(plan.values));
+        if !leads {
+            let detail = "the document does not belong to the set that is replaced";
+            return Err(Error::invalid(detail).of(Some(place)));
+        }
+        Ok(change)
+    }
+}
+
+struct SetPlan<'a> {
+    actor: &'a Actor,
+    collection: &'a Arc<Collection>,
+    set: &'a Set,
+    values: &'a [Value],
+    operations: &'a [Operation],
+    now_millis: u64,
+}
+
+/// A copy of the stored document that has the key of this data, as far as the data alone tells it.
+fn stored_like(
+    collection: &Collection,
+    data: &[u8],
+    stored: &Stored,
+) -> Result<Option<OldDocument>, Error> {
+    let members = Members::parse(data)?;
+    let record = Record::read(collection, &collection.fields, &members)?;
+    let Ok((_, key)) = crate::document::document_key(collection, &record) else {
+        return Ok(None);
+    };
+    let Some(old) = stored.get(&key) else { return Ok(None) };
+    OldDocument::read(collection, key, old.bytes.clone(), old.stamp).map(Some)
+}
+
+fn find_set<'a>(
+    collection: &'a Collection,
+    name: &str,
+    leading: &[Json],
+) -> Result<(&'a Set, Vec<Value>), Error> {
+    let set = collection
+        .sets
+        .iter()
+        .find(|set| set.name == name)
+        .ok_or_else(|| Error::invalid(format!("`{}` has no set `{name}`", collection.name)))?;
+    let components = collection.key.template.components().iter().take(set.bound);
+    if leading.len() != set.bound {
+        let fields: Vec<&str> = components.map(|component| component.field.as_str()).collect();
+        return Err(Error::invalid(format!("set `{name}` is named by {}", fields.join(", "))));
+    }
+    let values = components.zip(leading).map(|(component, value)| {
+        scalar(&component.kind, value)
+            .map_err(|detail| Error::invalid(format!("`{}`: {detail}", component.field)))
+    });
+    Ok((set, values.collect::<Result<_, _>>()?))
+}
+
+/// The documents of a set and its membership clock, from one snapshot.
+async fn read_set(
+    reads: &mut Reads<'_>,
+    collection: &Collection,
+    values: &[Value],
+) -> Result<(Stored, Guard), Error> {
+    let guard_key = guard_key(collection, values)?;
+    let stamp = reads.get(guard_key.clone()).await?.map(|stored| stored.stamp);
+    let range = collection.key.range(values, &Tail::All)?;
+    let limit = SET_DOCUMENTS_MAX + 1;
+    let options = ScanOptions { direction: Direction::Forward, limit };
+    let page = reads.snapshot().await?.scan(&range, options).await?.next(limit).await?;
+    if page.len() == limit {
+        return Err(Error::LimitExceeded {
+            what: "documents of a stored set".to_owned(),
+            found: limit,
+            max: SET_DOCUMENTS_MAX,
+        });
+    }
+    let mut stored = Stored::new();
+    for Entry { key, stored: found } in page {
+        let old = OldDocument::read(collection, key.clone(), found.value, found.stamp)?;
+        stored.insert(key, old);
+    }
+    Ok((stored, Guard { key: guard_key, stamp }))
+}
+
+fn check_size(collection: &Collection, set: &Set, found: usize) -> Result<(), Error> {
+    if (set.min..=set.max).contains(&found) {
+        return Ok(());
+    }
+    Err(Error::RuleViolation {
+        collection: collection.name.clone(),
+        field: set.name.clone(),
+        rule: "sets",
+        detail: format!("{found} documents, a set has {} to {}", set.min, set.max),
+    })
+}
