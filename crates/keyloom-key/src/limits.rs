@@ -1,10 +1,10 @@
 //! The limits of keys and of what they are made of, each with its reason.
 
-/// Packed key, head included. 1 KiB is what every store target takes, so stores stay interchangeable.
+/// Packed key, head included. Every store target takes 1 KiB, so stores stay interchangeable.
 pub const KEY_BYTES_MAX: usize = 1024;
 
-/// Text spelling of a key. The longest text of a key of [`KEY_BYTES_MAX`]: three characters for each
-/// packed byte (all of them escaped), 13 digits for each of 16 short times, and the literals.
+/// Text spelling of a key. The longest text of a key of [`KEY_BYTES_MAX`]: three characters for
+/// each packed byte (all of them escaped), 13 digits for each of 16 short times, and the literals.
 pub const TEXT_KEY_BYTES_MAX: usize = 4096;
 
 /// Template text. Long enough for any readable key format, short enough to show in an error.

@@ -69,7 +69,8 @@ pub enum ValueError {
     },
     /// Send a whole number in plain decimal digits.
     #[error(
-        "{found:?} is not a number of kind {kind}: it needs decimal digits without padding that fit 64 bits"
+        "{found:?} is not a number of kind {kind}: it needs decimal digits without padding that \
+         fit 64 bits"
     )]
     Number {
         /// What was sent, shortened.

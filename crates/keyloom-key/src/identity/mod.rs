@@ -75,7 +75,8 @@ pub enum IdentityError {
     },
     /// Send a number as people write it.
     #[error(
-        "{found:?} is not a numeric id: {problem} (decimal digits without leading zeros, up to 18446744073709551615)"
+        "{found:?} is not a numeric id: {problem} (decimal digits without leading zeros, up to \
+         18446744073709551615)"
     )]
     NumericId {
         /// What was sent, shortened.

@@ -8,8 +8,8 @@
 //! modifier   = "desc" | "prefix" " " number | "shard" " " number
 //! ```
 //!
-//! The proof. Reading goes from left to right; a key is read in one way if the end of each component
-//! is known. It is known
+//! The proof. Reading goes from left to right; a key is read in one way if the end of each
+//! component is known. It is known
 //!
 //! P1: of a component of fixed length (ULID, UUID),
 //! P2: of a component that ends the key,
@@ -209,16 +209,15 @@ fn prove(pieces: &[(usize, Piece<'_>)]) -> Result<(), Fault> {
         if spelling::fixed_length(component).is_some() {
             continue;
         }
-        let field = component.field.clone();
+        let (field, kind) = (component.field.clone(), component.kind_stored());
         match next {
             Piece::Component(next) => {
-                return Err((*at, Problem::RunsOn { field, next: next.field.clone() }));
+                return Err((*at, Problem::RunsOn { field, kind, next: next.field.clone() }));
             }
             Piece::Literal(literal) => {
                 let character = literal.chars().next().expect("pieces are not empty");
-                if let Some(advice) = spelling::obstacle(component, character) {
-                    let kind = component.kind_stored();
-                    return Err((*at, Problem::Separator { field, kind, character, advice }));
+                if !spelling::ends(component, character) {
+                    return Err((*at, Problem::Separator { field, kind, character }));
                 }
             }
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::excerpt::excerpt;
 use crate::limits::{
     PREFIX_CHARACTERS_MAX, SHARDS_MAX, TEMPLATE_BYTES_MAX, TEMPLATE_COMPONENTS_MAX,
 };
@@ -14,9 +15,9 @@ use crate::value::{Kind, Value};
 /// `Display` shows the template with a caret under the character:
 ///
 /// ```text
-/// invalid key template: {b} follows {a}, whose end cannot be told: put a literal between them
+/// invalid key template: {b} follows {a} (text), whose end cannot be told
 ///   x_{a}{b}
-///        ^
+///        ^ put a literal between them
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub struct TemplateError {
@@ -28,50 +29,50 @@ pub struct TemplateError {
     pub problem: TemplateProblem,
 }
 
-/// What is wrong with a template, and what to do about it.
+/// What is wrong with a template; [`advice`](Self::advice) says what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TemplateProblem {
-    /// Shorten it.
-    #[error("it has more than {TEMPLATE_BYTES_MAX} bytes: shorten its literals")]
+    /// It is larger than any that compiles.
+    #[error("it has more than {TEMPLATE_BYTES_MAX} bytes")]
     TooLong,
-    /// Add a component.
-    #[error("it has no component: add a field in braces, such as {{id}}")]
+    /// All its keys would be the same.
+    #[error("it has no component")]
     NoComponent,
-    /// Take some components out.
-    #[error("it has more than {TEMPLATE_COMPONENTS_MAX} components: take some out")]
+    /// It has more components than a key takes.
+    #[error("it has more than {TEMPLATE_COMPONENTS_MAX} components")]
     TooManyComponents,
-    /// Use another character.
-    #[error("{character:?} cannot be part of a literal: use printable ASCII without {{ }} and %")]
+    /// A literal has a character that it cannot have.
+    #[error("{character:?} cannot be part of a literal")]
     LiteralCharacter {
         /// The character.
         character: char,
     },
-    /// Close the component.
-    #[error("the component that begins here has no end: add a closing brace")]
+    /// A component does not end.
+    #[error("the component that begins here has no end")]
     Unclosed,
-    /// Name a field.
-    #[error("a field name is expected here: letters, digits and _, not beginning with a digit")]
+    /// A component does not begin with the name of a field.
+    #[error("a field name is expected here")]
     FieldName,
-    /// Name a field that exists.
-    #[error("there is no field {field:?}: declare it, or correct the name")]
+    /// Nobody knows the field.
+    #[error("there is no field {field:?}")]
     UnknownField {
         /// The name that is not known.
         field: String,
     },
-    /// Use a modifier that exists.
-    #[error("{word:?} is not a modifier: use desc, prefix N or shard N, with one space between")]
+    /// Nobody knows the modifier.
+    #[error("{word:?} is not a modifier")]
     UnknownModifier {
         /// The word that is not known.
         word: String,
     },
-    /// Say it once.
-    #[error("{word} is said twice: take one out")]
+    /// A modifier is there already.
+    #[error("{word} is said twice")]
     RepeatedModifier {
         /// The modifier.
         word: &'static str,
     },
-    /// Give a number in range.
+    /// A modifier has no number, or one out of range.
     #[error("{word} needs a number from {min} to {max}")]
     ModifierNumber {
         /// The modifier.
@@ -81,44 +82,46 @@ pub enum TemplateProblem {
         /// The greatest number.
         max: u16,
     },
-    /// Use `prefix` with a text or an id only.
-    #[error("prefix cuts text and id, but {field} is of kind {kind}: leave it out")]
+    /// Values of this kind cannot be cut.
+    #[error("prefix cuts text and id, but {field} is of kind {kind}")]
     PrefixOfKind {
         /// The field.
         field: String,
         /// Its kind.
         kind: Kind,
     },
-    /// Use `shard` alone.
-    #[error("shard stands alone: take out the other modifiers")]
+    /// A bucket cannot be modified.
+    #[error("shard stands alone")]
     ShardNotAlone,
-    /// Use one array only.
-    #[error("a second [] would multiply the keys of a document: use one array in a template")]
+    /// Two arrays would give a document the product of their lengths in keys.
+    #[error("a second [] would multiply the keys of a document")]
     SecondElement,
-    /// Correct the words of the field.
-    #[error("{word:?} of the enum {field} cannot stand in a key: words need A-Z a-z 0-9 _ . -")]
+    /// A word of an enum has a character that it cannot have.
+    #[error("the word {word:?} of the enum {field} cannot stand in a key")]
     EnumWord {
         /// The field.
         field: String,
         /// The word.
         word: String,
     },
-    /// Declare words for the field.
-    #[error("the enum {field} has no words: declare at least one")]
+    /// No value could ever stand in the key.
+    #[error("the enum {field} has no words")]
     EnumEmpty {
         /// The field.
         field: String,
     },
-    /// Put a literal between the two.
-    #[error("{{{next}}} follows {{{field}}}, whose end cannot be told: put a literal between them")]
+    /// Two components follow each other, and the end of the first cannot be told.
+    #[error("{{{next}}} follows {{{field}}} ({kind}), whose end cannot be told")]
     RunsOn {
         /// The component whose end cannot be told.
         field: String,
+        /// Its kind.
+        kind: Kind,
         /// The component that follows it.
         next: String,
     },
-    /// Begin the literal with another character.
-    #[error("{character:?} can occur in {{{field}}} ({kind}), whose end cannot be told: {advice}")]
+    /// A literal follows a component, and its first character could be part of the component.
+    #[error("{character:?} can occur in {{{field}}} ({kind}), whose end cannot be told")]
     Separator {
         /// The component whose end cannot be told.
         field: String,
@@ -126,8 +129,6 @@ pub enum TemplateProblem {
         kind: Kind,
         /// The first character of the literal that follows.
         character: char,
-        /// What the literal may begin with.
-        advice: &'static str,
     },
 }
 
@@ -144,7 +145,7 @@ pub enum PackError {
         found: usize,
     },
     /// Give a value of the right kind.
-    #[error("{field} needs a value of kind {expected}, {found:?} is none")]
+    #[error("{field} needs a value of kind {expected}, not {:?}", excerpt(&found.to_string()))]
     WrongKind {
         /// The field of the component.
         field: String,
@@ -243,7 +244,7 @@ pub enum ParseError {
         max: usize,
     },
     /// Correct the key at this character.
-    #[error("expected {expected} at character {position} of the key, whose template is {template}")]
+    #[error("expected {expected} at character {position} of a key of {template}")]
     Mismatch {
         /// Where the text differs, counted from 0.
         position: usize,
@@ -256,20 +257,64 @@ pub enum ParseError {
 
 impl fmt::Display for TemplateError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { template, position, problem } = self;
+        let advice = problem.advice();
+        if template.is_empty() {
+            return write!(formatter, "invalid key template: {problem}: {advice}");
+        }
         // One line and one column for each character, whatever was sent: the caret has to fit.
-        let shown: String = self
-            .template
+        let shown: String = template
             .chars()
             .take(TEMPLATE_BYTES_MAX)
             .map(|character| if character.is_control() { '\u{FFFD}' } else { character })
             .collect();
-        writeln!(formatter, "invalid key template: {}", self.problem)?;
+        writeln!(formatter, "invalid key template: {problem}")?;
         writeln!(formatter, "  {shown}")?;
-        write!(formatter, "  {:>width$}", '^', width = self.position + 1)
+        write!(formatter, "  {:position$}^ {advice}", "")
     }
 }
 
 impl TemplateProblem {
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::TooLong => "shorten its literals",
+            Self::NoComponent => "add a field in braces, such as {id}",
+            Self::TooManyComponents => "take some out",
+            Self::LiteralCharacter { .. } => "use printable ASCII without { } and %",
+            Self::Unclosed => "add a closing brace",
+            Self::FieldName => "use letters, digits and _, and no digit at the beginning",
+            Self::UnknownField { .. } => "declare it, or correct the name",
+            Self::UnknownModifier { .. } => "use desc, prefix N or shard N, one space between",
+            Self::RepeatedModifier { .. } | Self::ShardNotAlone => "take the other modifier out",
+            Self::ModifierNumber { .. } => "write one, without zeros before it",
+            Self::PrefixOfKind { .. } => "take the modifier out",
+            Self::SecondElement => "use one array in a template",
+            Self::EnumWord { .. } => "use words of A-Z a-z 0-9 _ . -",
+            Self::EnumEmpty { .. } => "declare at least one",
+            Self::RunsOn { .. } => "put a literal between them",
+            Self::Separator { kind: Kind::Id | Kind::Text, .. } => {
+                "begin the literal with punctuation, such as : or #"
+            }
+            Self::Separator { kind: Kind::Name, .. } => {
+                "begin the literal with another character than a letter, a digit or -"
+            }
+            Self::Separator { kind: Kind::Millis | Kind::I64, .. } => {
+                "begin the literal with another character than a digit or -"
+            }
+            Self::Separator { kind: Kind::Bool, .. } => {
+                "begin the literal with another character than a letter"
+            }
+            Self::Separator { kind: Kind::Enum(_), .. } => {
+                "begin the literal with a character that is in none of its words"
+            }
+            Self::Separator { kind: Kind::U64 | Kind::Ulid | Kind::Uuid, .. } => {
+                "begin the literal with another character than a digit"
+            }
+        }
+    }
+
     pub(super) const fn prefix_number() -> Self {
         Self::ModifierNumber { word: "prefix", min: 1, max: PREFIX_CHARACTERS_MAX }
     }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! I1: A value has one text, and reading accepts no other.
-//! I2: The separator that follows a component cannot occur in its text ([`obstacle`] sees to it).
+//! I2: The separator that follows a component cannot occur in its text ([`ends`] sees to it).
 //! I3: The text of a value begins with the text of each of its prefixes, if it is a text.
 
 use std::fmt::Write as _;
@@ -33,35 +33,18 @@ pub(super) fn fixed_length(component: &Component) -> Option<usize> {
     }
 }
 
-/// Why `separator` cannot end the component, said as what could.
-pub(super) fn obstacle(component: &Component, separator: char) -> Option<&'static str> {
-    let (fits, advice) = match component.stored() {
-        Kind::Id | Kind::Text => (
-            separator.is_ascii_punctuation() && separator != '%',
-            "begin the literal with punctuation, such as : or #",
-        ),
-        Kind::Name => (
-            !separator.is_ascii_alphanumeric() && separator != '-',
-            "begin the literal with something else than a letter, a digit or -",
-        ),
-        Kind::Millis | Kind::I64 => (
-            !separator.is_ascii_digit() && separator != '-',
-            "begin the literal with something else than a digit or -",
-        ),
-        Kind::U64 => {
-            (!separator.is_ascii_digit(), "begin the literal with something else than a digit")
-        }
-        Kind::Bool => (
-            !separator.is_ascii_alphabetic(),
-            "begin the literal with something else than a letter",
-        ),
-        Kind::Enum(words) => (
-            !words.iter().any(|word| word.contains(separator)),
-            "begin the literal with a character that is in none of its words",
-        ),
-        Kind::Ulid | Kind::Uuid => (true, ""),
-    };
-    (!fits).then_some(advice)
+/// Whether `separator` tells where the component ends, because its text cannot contain it.
+pub(super) fn ends(component: &Component, separator: char) -> bool {
+    match component.stored() {
+        // It is escaped in them, and no escape is made of punctuation other than `%`.
+        Kind::Id | Kind::Text => separator.is_ascii_punctuation() && separator != '%',
+        Kind::Name => !separator.is_ascii_alphanumeric() && separator != '-',
+        Kind::Millis | Kind::I64 => !separator.is_ascii_digit() && separator != '-',
+        Kind::U64 => !separator.is_ascii_digit(),
+        Kind::Bool => !separator.is_ascii_alphabetic(),
+        Kind::Enum(words) => !words.iter().any(|word| word.contains(separator)),
+        Kind::Ulid | Kind::Uuid => true,
+    }
 }
 
 /// Appends the text of a value.
