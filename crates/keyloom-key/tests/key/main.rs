@@ -1,0 +1,28 @@
+//! What keys promise, seen through the public surface of the crate.
+//!
+//! One test program, so that the generators of templates and keys are written and linked once.
+
+#[cfg(test)]
+mod compile;
+#[cfg(test)]
+mod decoders;
+#[cfg(test)]
+mod generate;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod heads;
+#[cfg(test)]
+mod identities;
+#[cfg(test)]
+mod laws;
+#[cfg(test)]
+mod locate;
+#[cfg(test)]
+mod packed;
+#[cfg(test)]
+mod spans;
+#[cfg(test)]
+mod text;
+#[cfg(test)]
+mod values;
