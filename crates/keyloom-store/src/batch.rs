@@ -73,6 +73,11 @@ impl<'a> Batch<'a> {
         Ok(CommitOutcome::Committed { position: self.tip.position })
     }
 
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.changes.is_empty()
+    }
+
     /// The last numbers of the store once this batch is written.
     pub fn tip(&self) -> Tip {
         self.tip

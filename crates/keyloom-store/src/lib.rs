@@ -2,7 +2,8 @@
 //!
 //! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom. [`memory`] is the
 //! model of it, the module `conformance` (behind the feature of that name) its law, and [`faults`]
-//! makes any store go wrong on demand.
+//! makes any store go wrong on demand. [`batch`] and [`folder`] are what the embedded
+//! stores share.
 
 pub mod batch;
 #[cfg(feature = "conformance")]
@@ -10,6 +11,7 @@ pub mod conformance;
 mod contract;
 mod error;
 pub mod faults;
+pub mod folder;
 pub mod limits;
 pub mod memory;
 
