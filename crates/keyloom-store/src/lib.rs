@@ -2,7 +2,7 @@
 //!
 //! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom. [`memory`] is the
 //! model of it, the module `conformance` (behind the feature of that name) its law, and [`faults`]
-//! makes any store go wrong on demand. [`batch`] and [`folder`] are what the embedded
+//! makes any store go wrong on demand. [`group`], [`batch`] and [`folder`] are what the embedded
 //! stores share.
 
 pub mod batch;
@@ -12,6 +12,7 @@ mod contract;
 mod error;
 pub mod faults;
 pub mod folder;
+pub mod group;
 pub mod limits;
 pub mod memory;
 

@@ -1,0 +1,314 @@
+//! Group commit: what the embedded stores share on top of an engine that is an ordered map.
+//!
+//! ```text
+//! commit() ─► queue ─► writer thread: check each, write all as one batch, sync once ─► answers
+//!                              └─► publishes a view ─► snapshot(), changes()
+//! ```
+//!
+//! G1: One writer at a time decides and writes, so all checks hold when the writes happen.
+//! G2: A view is published after its commits are as durable as promised and before they are
+//!     acknowledged, so a reader sees every acknowledged commit and none that could still be lost.
+//! G3: Each caller gets exactly one answer, whatever happens to the writer.
+//! G4: After a write whose outcome is unknown, nothing more is written: what the engine holds is
+//!     only known again once it is opened again.
+//!
+//! Readers take no lock: they clone the published view. A view keeps what it shows alive in the
+//! engine (old pages, old tables), so long work should page through short snapshots.
+
+mod queue;
+mod rows;
+mod writer;
+
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+
+use crate::folder::Mark;
+use crate::limits::{self, EMBEDDED, KEY_BYTES_MAX};
+use crate::{
+    Change, Commit, CommitOutcome, Direction, Entry, KeyRange, Limits, OrderedStore, Position,
+    Scan, ScanOptions, Snapshot, StoreError, Stored,
+};
+use queue::{Answer, Queue};
+use writer::Writer;
+
+pub use rows::Rows;
+
+/// An ordered map on disk, as an engine offers it: all that a store has to add to this module.
+pub trait Engine: Send + 'static {
+    /// What readers use.
+    type View: View;
+
+    /// Writes all rows or none, and returns when they are as durable as the store promises.
+    fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError>;
+
+    /// A view of everything that was written.
+    fn view(&self) -> Result<Self::View, StoreError>;
+
+    /// Makes everything that was written durable, before the store is closed.
+    fn sync(&mut self) -> Result<(), StoreError>;
+}
+
+/// Why rows were not written.
+#[derive(Debug)]
+pub enum WriteError {
+    /// Nothing is written, and the engine can go on.
+    NotWritten(StoreError),
+    /// They may be written, or may be once the engine is opened again.
+    Unknown(StoreError),
+}
+
+/// Reads at one point in time.
+pub trait View: Send + Sync + 'static {
+    /// A place in a range of rows.
+    type Cursor: Cursor;
+
+    /// Lets `read` see the value of a row, if there is one.
+    fn get<R>(
+        &self,
+        row: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError>;
+
+    /// Opens the rows from `from` (inclusive) to `to` (exclusive), where `from` is below `to`.
+    fn range(&self, from: &[u8], to: &[u8]) -> Result<Self::Cursor, StoreError>;
+}
+
+/// A place in a range of rows, which it takes from one end.
+pub trait Cursor: Send + 'static {
+    /// Lets `read` see key and value of the next row from the end where this direction starts.
+    fn next<R>(
+        &mut self,
+        direction: Direction,
+        read: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError>;
+}
+
+/// What an acknowledged commit survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of the process and the loss of power.
+    Durable,
+    /// The end of the process, also by `kill -9`. Loss of power may cost the last commits.
+    Buffered,
+}
+
+/// A store on top of an engine. Dropping it finishes the commits that wait.
+pub struct GroupStore<E: Engine> {
+    shared: Arc<Shared<E>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared<E: Engine> {
+    published: ArcSwap<E::View>,
+    queue: Queue,
+    writer: Mutex<Writer<E>>,
+    durability: Durability,
+}
+
+impl<E: Engine> GroupStore<E> {
+    /// Starts the writer, unless the engine has forgotten a commit that the mark remembers.
+    pub fn start(engine: E, mark: Mark, durability: Durability) -> Result<Self, StoreError> {
+        let view = guarded(|| engine.view())?;
+        let tip = guarded(|| view.get(&rows::TIP_KEY, rows::decode_tip))?.unwrap_or_default();
+        mark.check(tip.sequence)?;
+        let shared = Arc::new(Shared {
+            published: ArcSwap::from_pointee(view),
+            queue: Queue::default(),
+            writer: Mutex::new(Writer::new(engine, tip, mark, durability)),
+            durability,
+        });
+        let worker = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("keyloom-writer".into())
+            .spawn(move || worker.work())
+            .map_err(|error| StoreError::Unavailable {
+                reason: "the writer thread cannot be started".into(),
+                source: Some(Box::new(error)),
+            })?;
+        Ok(GroupStore { shared, thread: Some(thread) })
+    }
+}
+
+impl<E: Engine> Drop for GroupStore<E> {
+    fn drop(&mut self) {
+        self.shared.queue.close();
+        if let Some(thread) = self.thread.take() {
+            // The thread catches what panics in it, and a drop has nobody to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<E: Engine> Shared<E> {
+    /// The life of the writer thread.
+    fn work(&self) {
+        // Also if this thread should panic, nobody waits for an answer that never comes (G3).
+        let _abandon = self.queue.abandon_on_drop();
+        while let Some(group) = self.queue.take_group() {
+            let answers = {
+                let mut writer = self.writer.lock().expect(writer::CAUGHT);
+                writer.process(group.iter().map(|waiting| &waiting.commit), &self.published)
+            };
+            for (waiting, answer) in group.into_iter().zip(answers) {
+                // A caller that has gone away does not care.
+                let _ = waiting.answer.send(answer);
+            }
+        }
+        self.writer.lock().expect(writer::CAUGHT).finish();
+    }
+
+    /// Commits on the caller's thread, if that is quick: nothing is synced and nobody is before it.
+    /// Waking the writer thread and being woken costs about as much as a buffered commit.
+    fn commit_here(&self, commit: &Commit) -> Option<Answer> {
+        if self.durability == Durability::Durable || !self.queue.is_idle() {
+            return None;
+        }
+        let mut writer = self.writer.try_lock().ok()?;
+        writer.process([commit].into_iter(), &self.published).pop()
+    }
+}
+
+#[async_trait]
+impl<E: Engine> OrderedStore for GroupStore<E> {
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        Ok(Box::new(GroupSnapshot { view: self.shared.published.load_full() }))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        limits::check_commit(&commit, &EMBEDDED)?;
+        if let Some(answer) = self.shared.commit_here(&commit) {
+            return answer;
+        }
+        let answer = self.shared.queue.push(commit)?;
+        answer.await.unwrap_or_else(|_| {
+            Err(StoreError::OutcomeUnknown { reason: "the writer stopped".into(), source: None })
+        })
+    }
+
+    async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError> {
+        let Some(first) = after.0.checked_add(1) else { return Ok(Vec::new()) };
+        let view = self.shared.published.load_full();
+        let from = rows::change_key(Position(first));
+        let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
+        page(&mut cursor, Direction::Forward, limit, |row, bytes| {
+            Ok(Change { position: rows::decode_change_key(row)?, bytes: bytes.to_vec() })
+        })
+    }
+
+    fn limits(&self) -> Limits {
+        EMBEDDED
+    }
+}
+
+struct GroupSnapshot<V> {
+    view: Arc<V>,
+}
+
+impl<V: View> GroupSnapshot<V> {
+    /// `row` is a buffer that many reads share.
+    fn read(&self, key: &[u8], row: &mut Vec<u8>) -> Result<Option<Stored>, StoreError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
+        rows::value_key(key, row);
+        guarded(|| self.view.get(row, rows::decode_stored))
+    }
+}
+
+#[async_trait]
+impl<V: View> Snapshot for GroupSnapshot<V> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
+        self.read(key, &mut Vec::with_capacity(key.len() + 1))
+    }
+
+    async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>, StoreError> {
+        let mut row = Vec::new();
+        keys.iter().map(|key| self.read(key, &mut row)).collect()
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        options: ScanOptions,
+    ) -> Result<Box<dyn Scan>, StoreError> {
+        let [mut from, mut to] = [Vec::new(), Vec::new()];
+        rows::value_key(&range.from, &mut from);
+        rows::value_key(&range.to, &mut to);
+        Ok(Box::new(GroupScan {
+            view: Arc::clone(&self.view),
+            from,
+            to,
+            cursor: None,
+            direction: options.direction,
+            left: if range.is_empty() { 0 } else { options.limit },
+        }))
+    }
+}
+
+struct GroupScan<V: View> {
+    /// Before the view, so that it is dropped first.
+    cursor: Option<V::Cursor>,
+    view: Arc<V>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    direction: Direction,
+    left: usize,
+}
+
+#[async_trait]
+impl<V: View> Scan for GroupScan<V> {
+    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+        let count = count.min(self.left);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => self.cursor.insert(guarded(|| self.view.range(&self.from, &self.to))?),
+        };
+        let entries = page(cursor, self.direction, count, |row, bytes| {
+            let key = rows::decode_value_key(row)?.to_vec();
+            Ok(Entry { key, stored: rows::decode_stored(bytes)? })
+        })?;
+        // A short page is the end: asking the engine again could only read on in vain.
+        self.left = if entries.len() < count { 0 } else { self.left - count };
+        Ok(entries)
+    }
+}
+
+fn page<C: Cursor, R>(
+    cursor: &mut C,
+    direction: Direction,
+    count: usize,
+    read: impl Fn(&[u8], &[u8]) -> Result<R, StoreError>,
+) -> Result<Vec<R>, StoreError> {
+    let mut page = Vec::new();
+    while page.len() < count {
+        match guarded(|| cursor.next(direction, &read))? {
+            Some(item) => page.push(item),
+            None => break,
+        }
+    }
+    Ok(page)
+}
+
+/// Turns a panic of an engine into an error. Engines check some of what they read from disk with
+/// assertions, and whatever came from disk must not end the process.
+pub fn guarded<R>(work: impl FnOnce() -> Result<R, StoreError>) -> Result<R, StoreError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let detail = format!("the engine gave up: {}", panic_message(&*panic));
+        Err(StoreError::Corrupt { detail })
+    })
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no reason given")
+}
+
+#[cfg(test)]
+mod tests;

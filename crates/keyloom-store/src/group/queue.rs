@@ -1,0 +1,212 @@
+//! The bounded queue in front of the writer.
+//!
+//! Q1: At most [`QUEUE_COMMITS_MAX`] commits and [`QUEUE_BYTES_MAX`] bytes wait; one more is refused
+//!     at once. A single commit is always taken, whatever its size.
+//! Q2: Commits leave in the order in which they came.
+//! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use futures_channel::oneshot;
+
+use crate::limits::{self, GROUP_BYTES_MAX, GROUP_COMMITS_MAX, QUEUE_BYTES_MAX, QUEUE_COMMITS_MAX};
+use crate::{Commit, CommitOutcome, StoreError};
+
+/// What a caller of `commit` gets.
+pub(super) type Answer = Result<CommitOutcome, StoreError>;
+
+/// A commit whose caller waits.
+pub(super) struct Waiting {
+    pub(super) commit: Commit,
+    pub(super) answer: oneshot::Sender<Answer>,
+    bytes: usize,
+}
+
+#[derive(Default)]
+pub(super) struct Queue {
+    state: Mutex<State>,
+    /// Signalled when the writer, which sleeps, has something to do.
+    filled: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    closed: bool,
+    writer_sleeps: bool,
+}
+
+impl Queue {
+    /// Lets a commit wait for the writer; the answer arrives through the receiver.
+    pub(super) fn push(&self, commit: Commit) -> Result<oneshot::Receiver<Answer>, StoreError> {
+        let bytes = limits::commit_bytes(&commit);
+        let (answer, receiver) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return Err(unavailable("the store is closed"));
+        }
+        let is_full = state.waiting.len() >= QUEUE_COMMITS_MAX
+            || (state.bytes + bytes > QUEUE_BYTES_MAX && !state.waiting.is_empty());
+        if is_full {
+            return Err(unavailable("too many commits wait for the writer"));
+        }
+        state.bytes += bytes;
+        state.waiting.push_back(Waiting { commit, answer, bytes });
+        if state.writer_sleeps {
+            drop(state);
+            self.filled.notify_one();
+        }
+        Ok(receiver)
+    }
+
+    /// The commits that are written together next. Sleeps until there are some; `None` is the end.
+    pub(super) fn take_group(&self) -> Option<Vec<Waiting>> {
+        let mut state = self.state();
+        while state.waiting.is_empty() {
+            if state.closed {
+                return None;
+            }
+            state.writer_sleeps = true;
+            state = self.filled.wait(state).expect(UNPOISONED);
+            state.writer_sleeps = false;
+        }
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = state.waiting.pop_front_if(|next| {
+            group.is_empty()
+                || (group.len() < GROUP_COMMITS_MAX && bytes + next.bytes <= GROUP_BYTES_MAX)
+        }) {
+            bytes += next.bytes;
+            group.push(next);
+        }
+        state.bytes -= bytes;
+        Some(group)
+    }
+
+    /// Whether nothing waits and the queue is open.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.state();
+        state.waiting.is_empty() && !state.closed
+    }
+
+    /// Takes nothing new from now on.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.filled.notify_one();
+    }
+
+    /// Closes the queue and drops what waits, when the returned value is dropped.
+    pub(super) fn abandon_on_drop(&self) -> impl Drop {
+        Abandon { queue: self }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect(UNPOISONED)
+    }
+}
+
+const UNPOISONED: &str = "no code panics while it holds this lock";
+
+struct Abandon<'a> {
+    queue: &'a Queue,
+}
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        self.queue.close();
+        let abandoned = std::mem::take(&mut self.queue.state().waiting);
+        drop(abandoned);
+    }
+}
+
+fn unavailable(reason: &str) -> StoreError {
+    StoreError::Unavailable { reason: reason.into(), source: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Write;
+
+    fn commit(bytes: usize) -> Commit {
+        let changes = if bytes == 0 { vec![] } else { vec![vec![0; bytes]] };
+        Commit { changes, ..Commit::default() }
+    }
+
+    fn numbered(number: usize) -> Commit {
+        Commit {
+            writes: vec![Write::Delete { key: number.to_be_bytes().into() }],
+            ..Commit::default()
+        }
+    }
+
+    #[test]
+    fn q1_the_last_place_is_taken_and_one_more_is_refused() {
+        let queue = Queue::default();
+        let receivers: Vec<_> =
+            (0..QUEUE_COMMITS_MAX).map(|_| queue.push(commit(0)).unwrap()).collect();
+        let error = queue.push(commit(0)).unwrap_err().to_string();
+        assert!(error.contains("too many commits wait"), "{error}");
+        assert_eq!(queue.take_group().unwrap().len(), GROUP_COMMITS_MAX);
+        assert!(queue.push(commit(0)).is_ok());
+        drop(receivers);
+    }
+
+    #[test]
+    fn q1_waiting_bytes_are_bounded_but_one_commit_is_always_taken() {
+        let queue = Queue::default();
+        assert!(queue.push(commit(QUEUE_BYTES_MAX + 1)).is_ok());
+        assert!(queue.push(commit(1)).is_err());
+        assert_eq!(queue.take_group().unwrap().len(), 1);
+        assert!(queue.push(commit(QUEUE_BYTES_MAX)).is_ok());
+        assert!(queue.push(commit(1)).is_err());
+        assert!(queue.push(commit(0)).is_ok());
+    }
+
+    #[test]
+    fn a_group_ends_before_it_grows_too_large() {
+        let queue = Queue::default();
+        for bytes in [GROUP_BYTES_MAX - 1, 1, 1, GROUP_BYTES_MAX + 1, 1] {
+            assert!(queue.push(commit(bytes)).is_ok());
+        }
+        let groups = [(); 4].map(|()| queue.take_group().unwrap().len());
+        assert_eq!(groups, [2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn q2_commits_leave_in_the_order_in_which_they_came() {
+        let queue = Queue::default();
+        for number in 0..3 * GROUP_COMMITS_MAX {
+            assert!(queue.push(numbered(number)).is_ok());
+        }
+        let taken = (0..3).flat_map(|_| queue.take_group().unwrap());
+        for (number, waiting) in taken.enumerate() {
+            assert_eq!(waiting.commit, numbered(number));
+        }
+    }
+
+    #[test]
+    fn q3_a_closed_queue_hands_out_what_waits_and_ends() {
+        let queue = Queue::default();
+        assert!(queue.is_idle());
+        assert!(queue.push(commit(1)).is_ok());
+        assert!(!queue.is_idle());
+        queue.close();
+        let error = queue.push(commit(1)).unwrap_err().to_string();
+        assert!(error.contains("the store is closed"), "{error}");
+        assert_eq!(queue.take_group().unwrap().len(), 1);
+        assert!(queue.take_group().is_none());
+        assert!(!queue.is_idle());
+    }
+
+    #[test]
+    fn an_abandoned_queue_lets_its_callers_go() {
+        let queue = Queue::default();
+        let receiver = queue.push(commit(1)).unwrap();
+        drop(queue.abandon_on_drop());
+        assert!(pollster::block_on(receiver).is_err());
+        assert!(queue.push(commit(1)).is_err());
+    }
+}

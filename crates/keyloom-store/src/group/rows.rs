@@ -1,0 +1,252 @@
+//! How a store lies in the one ordered map that an engine offers.
+//!
+//! ```text
+//! 00                          → sequence u64 | position u64        the tip
+//! 01 <key>                    → stamp LEB128 | value               what the contract stores
+//! 02 <position u64>           → change                             the feed
+//! ```
+//! Numbers outside of LEB128 are big-endian.
+//!
+//! R1: The three spaces do not mix: a scan of one never leaves it, whatever its keys are.
+//! R2: Whatever bytes an engine returns, decoding them gives a value or `Corrupt`, never a panic.
+//!
+//! One map instead of three tables: one batch then touches one tree, which saves the engines the
+//! bookkeeping of the others, and no part can fall behind another in a crash.
+
+use crate::batch::{Batch, Tip};
+use crate::{Position, Stamp, StoreError, Stored};
+
+const TIP: u8 = 0x00;
+const VALUE: u8 = 0x01;
+const CHANGE: u8 = 0x02;
+
+/// The key of the tip.
+pub(super) const TIP_KEY: [u8; 1] = [TIP];
+
+/// The rows that a batch writes, in key order, each key once.
+pub struct Rows<'a> {
+    batch: &'a Batch<'a>,
+}
+
+impl<'a> Rows<'a> {
+    pub(super) fn new(batch: &'a Batch<'a>) -> Self {
+        Rows { batch }
+    }
+
+    /// How many rows there are.
+    pub fn count(&self) -> usize {
+        1 + self.batch.slots().count() + self.batch.changes().len()
+    }
+
+    /// Hands over each row; a row without a value is to be removed. Stops at the first error.
+    pub fn for_each<E>(
+        &self,
+        mut write: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        write(&TIP_KEY, Some(&encode_tip(self.batch.tip())))?;
+        // Two buffers for all rows: an allocation for each would cost more than the copying.
+        let (mut row, mut bytes) = (Vec::new(), Vec::new());
+        for (key, slot) in self.batch.slots() {
+            value_key(key, &mut row);
+            match slot {
+                Some(slot) => {
+                    bytes.clear();
+                    encode_stamp(slot.stamp, &mut bytes);
+                    bytes.extend_from_slice(&slot.value);
+                    write(&row, Some(&bytes))?;
+                }
+                None => write(&row, None)?,
+            }
+        }
+        for (position, change) in self.batch.changes() {
+            write(&change_key(*position), Some(change))?;
+        }
+        Ok(())
+    }
+}
+
+/// The row key of a key of the contract, written into `row`.
+pub(super) fn value_key(key: &[u8], row: &mut Vec<u8>) {
+    row.clear();
+    row.push(VALUE);
+    row.extend_from_slice(key);
+}
+
+/// The row key of a change.
+pub(super) fn change_key(position: Position) -> [u8; 9] {
+    let [a, b, c, d, e, f, g, h] = position.0.to_be_bytes();
+    [CHANGE, a, b, c, d, e, f, g, h]
+}
+
+/// The first row key behind all changes.
+pub(super) const CHANGES_END: [u8; 1] = [CHANGE + 1];
+
+/// The key of the contract in a row key.
+pub(super) fn decode_value_key(row: &[u8]) -> Result<&[u8], StoreError> {
+    match row.split_first() {
+        Some((&VALUE, key)) => Ok(key),
+        _ => Err(corrupt("a row key outside of its space", row)),
+    }
+}
+
+/// The position in a row key.
+pub(super) fn decode_change_key(row: &[u8]) -> Result<Position, StoreError> {
+    match row.split_first() {
+        Some((&CHANGE, position)) => match position.try_into() {
+            Ok(position) => Ok(Position(u64::from_be_bytes(position))),
+            Err(_) => Err(corrupt("a position that is not 8 bytes", row)),
+        },
+        _ => Err(corrupt("a row key outside of its space", row)),
+    }
+}
+
+/// The stamp in front of a stored value, and the value.
+pub(super) fn decode_value(bytes: &[u8]) -> Result<(Stamp, &[u8]), StoreError> {
+    let mut stamp = 0_u64;
+    let mut rest = bytes;
+    for shift in (0..u64::BITS).step_by(7) {
+        let Some((byte, tail)) = rest.split_first() else { break };
+        rest = tail;
+        let part = u64::from(byte & 0x7F);
+        if part << shift >> shift != part {
+            break;
+        }
+        stamp |= part << shift;
+        if byte & 0x80 == 0 {
+            return Ok((Stamp(stamp), rest));
+        }
+    }
+    Err(corrupt("a value without a whole stamp", bytes))
+}
+
+/// A stored value as the contract returns it.
+pub(super) fn decode_stored(bytes: &[u8]) -> Result<Stored, StoreError> {
+    let (stamp, value) = decode_value(bytes)?;
+    Ok(Stored { value: value.to_vec(), stamp })
+}
+
+/// The tip.
+pub(super) fn decode_tip(bytes: &[u8]) -> Result<Tip, StoreError> {
+    let parts = bytes.split_first_chunk::<8>().and_then(|(sequence, rest)| {
+        let position: [u8; 8] = rest.try_into().ok()?;
+        Some((u64::from_be_bytes(*sequence), u64::from_be_bytes(position)))
+    });
+    match parts {
+        Some((sequence, position)) => Ok(Tip { sequence, position: Position(position) }),
+        None => Err(corrupt("a tip that is not 16 bytes", bytes)),
+    }
+}
+
+fn encode_tip(tip: Tip) -> [u8; 16] {
+    ((u128::from(tip.sequence) << 64) | u128::from(tip.position.0)).to_be_bytes()
+}
+
+fn encode_stamp(stamp: Stamp, bytes: &mut Vec<u8>) {
+    let mut left = stamp.0;
+    while left >= 0x80 {
+        bytes.push(left.to_le_bytes()[0] | 0x80);
+        left >>= 7;
+    }
+    bytes.push(left.to_le_bytes()[0]);
+}
+
+fn corrupt(what: &str, bytes: &[u8]) -> StoreError {
+    // A few bytes are enough to find the place; a whole value would drown the message.
+    let shown = bytes.get(..40).unwrap_or(bytes);
+    StoreError::Corrupt { detail: format!("{what}: {}", shown.escape_ascii()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Commit, Write};
+
+    struct Empty;
+
+    impl crate::batch::Base for Empty {
+        fn stamp(&self, _key: &[u8]) -> Result<Option<Stamp>, StoreError> {
+            Ok(None)
+        }
+
+        fn value(&self, _key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(None)
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_all_rows_are_fixed() {
+        let commit = Commit {
+            writes: vec![
+                Write::Put { key: b"b".into(), value: b"B".into() },
+                Write::Add { key: b"n".into(), delta: -2 },
+                Write::Delete { key: b"a".into() },
+            ],
+            changes: vec![b"one".into(), b"two".into()],
+            ..Commit::default()
+        };
+        let mut batch = Batch::new(Tip { sequence: 299, position: Position(0x0102) });
+        batch.add(&commit, &Empty).unwrap();
+        let mut found = Vec::new();
+        let rows = Rows::new(&batch);
+        let all: Result<(), ()> = rows.for_each(|key, value| {
+            found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+            Ok(())
+        });
+        all.unwrap();
+        let expected: Vec<(Vec<u8>, Option<Vec<u8>>)> = vec![
+            (b"\x00".into(), Some(b"\0\0\0\0\0\0\x01\x2C\0\0\0\0\0\0\x01\x04".into())),
+            (b"\x01a".into(), None),
+            (b"\x01b".into(), Some(b"\xAC\x02B".into())),
+            (b"\x01n".into(), Some(b"\xAC\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE".into())),
+            (b"\x02\0\0\0\0\0\0\x01\x03".into(), Some(b"one".into())),
+            (b"\x02\0\0\0\0\0\0\x01\x04".into(), Some(b"two".into())),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(rows.count(), expected.len());
+        assert!(found.is_sorted());
+    }
+
+    #[test]
+    fn every_stamp_comes_back_with_its_value() {
+        for shift in 0..64 {
+            for stamp in [(1_u64 << shift) - 1, 1 << shift, u64::MAX >> shift] {
+                let mut bytes = Vec::new();
+                encode_stamp(Stamp(stamp), &mut bytes);
+                bytes.extend(b"value");
+                assert_eq!(decode_value(&bytes).unwrap(), (Stamp(stamp), &b"value"[..]));
+            }
+        }
+    }
+
+    #[test]
+    fn r2_broken_rows_are_corrupt() {
+        for bytes in [&b""[..], b"\x80", b"\xFF\xFF", &[0xFF; 10], &[0xFF; 40]] {
+            assert!(matches!(decode_value(bytes), Err(StoreError::Corrupt { .. })), "{bytes:?}");
+        }
+        // The tenth byte has room for one bit only.
+        let mut largest = [0xFF; 10];
+        largest[9] = 0x02;
+        assert!(decode_value(&largest).is_err());
+        largest[9] = 0x01;
+        assert_eq!(decode_value(&largest).unwrap().0, Stamp(u64::MAX));
+        for bytes in [&b""[..], &[0; 8], &[0; 15], &[0; 17]] {
+            assert!(matches!(decode_tip(bytes), Err(StoreError::Corrupt { .. })), "{bytes:?}");
+        }
+        for row in [&b""[..], b"\x00", b"\x02", b"\x02\0\0\0\0\0\0\0", b"\x03\0\0\0\0\0\0\0\0"] {
+            assert!(decode_value_key(row).is_err(), "{row:?}");
+            assert!(decode_change_key(row).is_err(), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn r1_no_key_leaves_its_space() {
+        let mut row = Vec::new();
+        for key in [&b""[..], b"\0", &[0xFF; 1024]] {
+            value_key(key, &mut row);
+            assert!(row.as_slice() > &TIP_KEY[..]);
+            assert!(row.as_slice() < &change_key(Position(0))[..]);
+            assert_eq!(decode_value_key(&row).unwrap(), key);
+        }
+        assert!(change_key(Position(u64::MAX))[..] < CHANGES_END[..]);
+    }
+}

@@ -1,0 +1,360 @@
+//! The group store over an engine in memory that can be told to stop, fail or panic.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::ThreadId;
+
+use pollster::block_on;
+use tempfile::TempDir;
+
+use super::*;
+use crate::folder::Folder;
+use crate::limits::QUEUE_COMMITS_MAX;
+use crate::{Check, Expect, Write};
+
+type Map = Arc<BTreeMap<Vec<u8>, Vec<u8>>>;
+
+#[derive(Default)]
+struct MapEngine {
+    rows: Map,
+    controls: Arc<Controls>,
+}
+
+/// What the tests see and steer.
+#[derive(Default)]
+struct Controls {
+    /// What the next writes do.
+    steps: Mutex<Vec<Step>>,
+    /// Of each write, how many rows it had and which thread did it.
+    writes: Mutex<Vec<(usize, ThreadId)>>,
+}
+
+enum Step {
+    /// Says that it is in the write, and goes on when it is told to.
+    Stop {
+        entered: Sender<()>,
+        release: Receiver<()>,
+    },
+    NotWritten,
+    Unknown,
+    Panic,
+}
+
+impl Engine for MapEngine {
+    type View = Map;
+
+    fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError> {
+        let step = self.controls.steps.lock().unwrap().pop();
+        match step {
+            Some(Step::Stop { entered, release }) => {
+                entered.send(()).unwrap();
+                release.recv().unwrap();
+            }
+            Some(Step::NotWritten) => return Err(WriteError::NotWritten(failure("disk full"))),
+            Some(Step::Unknown) => return Err(WriteError::Unknown(failure("sync failed"))),
+            Some(Step::Panic) => panic!("as the test asked"),
+            None => {}
+        }
+        self.controls.writes.lock().unwrap().push((rows.count(), thread::current().id()));
+        let map = Arc::make_mut(&mut self.rows);
+        rows.for_each(|row, value| {
+            match value {
+                Some(value) => map.insert(row.to_vec(), value.to_vec()),
+                None => map.remove(row),
+            };
+            Ok(())
+        })
+    }
+
+    fn view(&self) -> Result<Map, StoreError> {
+        Ok(Arc::clone(&self.rows))
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl View for Map {
+    type Cursor = VecDeque<(Vec<u8>, Vec<u8>)>;
+
+    fn get<R>(
+        &self,
+        row: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
+        BTreeMap::get(self, row).map(|value| read(value)).transpose()
+    }
+
+    fn range(&self, from: &[u8], to: &[u8]) -> Result<Self::Cursor, StoreError> {
+        let rows = BTreeMap::range(self, from.to_vec()..to.to_vec());
+        Ok(rows.map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
+}
+
+impl Cursor for VecDeque<(Vec<u8>, Vec<u8>)> {
+    fn next<R>(
+        &mut self,
+        direction: Direction,
+        read: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
+        let row = match direction {
+            Direction::Forward => self.pop_front(),
+            Direction::Reverse => self.pop_back(),
+        };
+        row.map(|(key, value)| read(&key, &value)).transpose()
+    }
+}
+
+fn failure(reason: &str) -> StoreError {
+    StoreError::Unavailable { reason: reason.into(), source: None }
+}
+
+struct Subject {
+    store: GroupStore<MapEngine>,
+    controls: Arc<Controls>,
+    folder: TempDir,
+}
+
+fn start(durability: Durability, steps: Vec<Step>) -> Subject {
+    let engine = MapEngine::default();
+    let controls = Arc::clone(&engine.controls);
+    *controls.steps.lock().unwrap() = steps;
+    let folder = tempfile::tempdir().unwrap();
+    let mark = Folder::open(folder.path(), "map").unwrap().mark().unwrap();
+    Subject { store: GroupStore::start(engine, mark, durability).unwrap(), controls, folder }
+}
+
+fn stop() -> (Step, Receiver<()>, Sender<()>) {
+    let (enter, entered) = mpsc::channel();
+    let (release, released) = mpsc::channel();
+    (Step::Stop { entered: enter, release: released }, entered, release)
+}
+
+fn put(key: &str) -> Commit {
+    let writes = vec![Write::Put { key: key.into(), value: b"1".into() }];
+    Commit { writes, ..Commit::default() }
+}
+
+fn create(key: &str) -> Commit {
+    Commit { checks: vec![Check { key: key.into(), expect: Expect::Absent }], ..put(key) }
+}
+
+impl Subject {
+    fn commit(&self, commit: Commit) -> Answer {
+        block_on(self.store.commit(commit))
+    }
+
+    fn exists(&self, key: &str) -> bool {
+        let snapshot = block_on(self.store.snapshot()).unwrap();
+        block_on(snapshot.get(key.as_bytes())).unwrap().is_some()
+    }
+}
+
+/// Lets the writer stop in the commit of `first`, queues `others`, lets go, and returns all answers.
+fn grouped(first: Commit, others: Vec<Commit>) -> (Subject, Vec<Answer>) {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Durable, vec![step]);
+    let queue = &subject.store.shared.queue;
+    let mut receivers = vec![queue.push(first).unwrap()];
+    entered.recv().unwrap();
+    receivers.extend(others.into_iter().map(|commit| queue.push(commit).unwrap()));
+    release.send(()).unwrap();
+    let answers = receivers.into_iter().map(|receiver| block_on(receiver).unwrap()).collect();
+    (subject, answers)
+}
+
+#[test]
+fn commits_that_wait_are_written_together() {
+    let others = (0..20).map(|number| put(&format!("k{number}"))).collect();
+    let (subject, answers) = grouped(put("first"), others);
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let rows: Vec<_> =
+        subject.controls.writes.lock().unwrap().iter().map(|(rows, _)| *rows).collect();
+    assert_eq!(rows, [2, 21], "rows of each write, one of them the tip");
+}
+
+#[test]
+fn a_commit_sees_the_earlier_commits_of_its_group() {
+    let (subject, answers) = grouped(put("first"), vec![create("a"), create("a"), create("b")]);
+    let won: Vec<bool> = answers
+        .iter()
+        .map(|answer| matches!(answer, Ok(CommitOutcome::Committed { .. })))
+        .collect();
+    assert_eq!(won, [true, true, false, true]);
+    assert!(matches!(answers[2], Ok(CommitOutcome::Conflict { check: 0 })));
+    assert_eq!(subject.controls.writes.lock().unwrap()[1].0, 3);
+}
+
+#[test]
+fn counters_of_one_group_add_up() {
+    let add =
+        || Commit { writes: vec![Write::Add { key: b"n".into(), delta: 2 }], ..Commit::default() };
+    let (subject, _) = grouped(add(), vec![add(), add(), add()]);
+    let snapshot = block_on(subject.store.snapshot()).unwrap();
+    let counter = block_on(snapshot.get(b"n")).unwrap().unwrap();
+    assert_eq!(counter.value, 8_i64.to_be_bytes());
+}
+
+#[test]
+fn g2_a_reader_does_not_see_what_is_not_yet_durable() {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Durable, vec![step]);
+    let answer = subject.store.shared.queue.push(put("a")).unwrap();
+    entered.recv().unwrap();
+    assert!(!subject.exists("a"));
+    release.send(()).unwrap();
+    block_on(answer).unwrap().unwrap();
+    assert!(subject.exists("a"));
+}
+
+#[test]
+fn a_group_that_was_not_written_is_unavailable_and_the_store_goes_on() {
+    let subject = start(Durability::Durable, vec![Step::NotWritten]);
+    let error = subject.commit(create("a")).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("disk full"), "{error}");
+    assert!(!subject.exists("a"));
+    assert!(matches!(subject.commit(create("a")), Ok(CommitOutcome::Committed { .. })));
+    assert!(subject.exists("a"));
+}
+
+#[test]
+fn g4_after_an_unknown_outcome_nothing_more_is_written() {
+    for durability in [Durability::Durable, Durability::Buffered] {
+        let subject = start(durability, vec![Step::Unknown]);
+        let error = subject.commit(put("a")).unwrap_err();
+        assert!(matches!(error, StoreError::OutcomeUnknown { .. }), "{error}");
+        let error = subject.commit(put("b")).unwrap_err();
+        assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains("sync failed"), "{error}");
+        assert!(error.to_string().contains("open the store again"), "{error}");
+        assert!(!subject.exists("b"));
+        assert_eq!(subject.controls.writes.lock().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn g3_a_panic_of_the_engine_is_answered() {
+    for durability in [Durability::Durable, Durability::Buffered] {
+        let subject = start(durability, vec![Step::Panic]);
+        let error = subject.commit(put("a")).unwrap_err();
+        assert!(matches!(error, StoreError::OutcomeUnknown { .. }), "{error}");
+        assert!(error.to_string().contains("as the test asked"), "{error}");
+        assert!(matches!(subject.commit(put("b")), Err(StoreError::Unavailable { .. })));
+    }
+}
+
+#[test]
+fn g3_a_writer_that_is_gone_answers_too() {
+    let subject = start(Durability::Durable, vec![]);
+    drop(subject.store.shared.queue.abandon_on_drop());
+    assert!(matches!(subject.commit(put("a")), Err(StoreError::Unavailable { .. })));
+}
+
+#[test]
+fn a_caller_that_goes_away_does_no_harm() {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Durable, vec![step]);
+    let queue = &subject.store.shared.queue;
+    drop(queue.push(put("a")).unwrap());
+    entered.recv().unwrap();
+    drop(queue.push(put("b")).unwrap());
+    let last = queue.push(put("c")).unwrap();
+    release.send(()).unwrap();
+    block_on(last).unwrap().unwrap();
+    assert!(["a", "b", "c"].iter().all(|key| subject.exists(key)));
+}
+
+#[test]
+fn a_full_queue_is_an_error_and_not_a_wait() {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Durable, vec![step]);
+    let queue = &subject.store.shared.queue;
+    let mut receivers = vec![queue.push(put("first")).unwrap()];
+    entered.recv().unwrap();
+    receivers.extend((0..QUEUE_COMMITS_MAX).map(|_| queue.push(put("k")).unwrap()));
+    let error = subject.commit(put("one more")).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    release.send(()).unwrap();
+    assert!(receivers.into_iter().all(|receiver| block_on(receiver).unwrap().is_ok()));
+    assert!(!subject.exists("one more"));
+}
+
+#[test]
+fn dropping_the_store_finishes_what_waits() {
+    let (step, entered, release) = stop();
+    let Subject { store, controls, folder } = start(Durability::Durable, vec![step]);
+    let mut receivers = vec![store.shared.queue.push(put("first")).unwrap()];
+    entered.recv().unwrap();
+    receivers.extend((0..5).map(|_| store.shared.queue.push(put("k")).unwrap()));
+    let dropper = thread::spawn(move || drop(store));
+    release.send(()).unwrap();
+    dropper.join().unwrap();
+    assert!(receivers.into_iter().all(|receiver| block_on(receiver).unwrap().is_ok()));
+    assert_eq!(controls.writes.lock().unwrap().len(), 2);
+    drop(folder);
+}
+
+#[test]
+fn a_snapshot_outlives_its_store() {
+    let subject = start(Durability::Durable, vec![]);
+    subject.commit(put("a")).unwrap();
+    let snapshot = block_on(subject.store.snapshot()).unwrap();
+    drop(subject);
+    assert!(block_on(snapshot.get(b"a")).unwrap().is_some());
+}
+
+#[test]
+fn a_lone_buffered_commit_stays_on_its_thread_and_a_durable_one_does_not() {
+    for (durability, here) in [(Durability::Buffered, true), (Durability::Durable, false)] {
+        let subject = start(durability, vec![]);
+        subject.commit(put("a")).unwrap();
+        let (_, thread) = subject.controls.writes.lock().unwrap()[0];
+        assert_eq!(thread == thread::current().id(), here, "{durability:?}");
+    }
+}
+
+#[test]
+fn a_commit_that_writes_nothing_costs_no_write() {
+    let subject = start(Durability::Durable, vec![]);
+    subject.commit(put("a")).unwrap();
+    assert!(matches!(subject.commit(create("a")), Ok(CommitOutcome::Conflict { check: 0 })));
+    assert!(matches!(subject.commit(Commit::default()), Ok(CommitOutcome::Committed { .. })));
+    assert_eq!(subject.controls.writes.lock().unwrap().len(), 1);
+}
+
+#[test]
+fn an_engine_that_forgot_acknowledged_commits_does_not_start() {
+    for durability in [Durability::Durable, Durability::Buffered] {
+        let Subject { store, folder, .. } = start(durability, vec![]);
+        block_on(store.commit(put("a"))).unwrap();
+        drop(store);
+        let mark = Folder::open(folder.path(), "map").unwrap().mark().unwrap();
+        let started = GroupStore::start(MapEngine::default(), mark, durability);
+        let error = started.err().unwrap();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+        assert!(error.to_string().contains("acknowledged commits 1 to 1 are missing"), "{error}");
+    }
+}
+
+#[test]
+fn a_panic_while_reading_is_an_error() {
+    let error = guarded::<()>(|| panic!("page {} is odd", 7)).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains("page 7 is odd"), "{error}");
+}
+
+fn open(folder: &Path, durability: Durability) -> Arc<dyn OrderedStore> {
+    let mark = Folder::open(folder, "map").unwrap().mark().unwrap();
+    Arc::new(GroupStore::start(MapEngine::default(), mark, durability).unwrap())
+}
+
+mod durable {
+    crate::conformance_tests!(|folder| super::open(folder, super::Durability::Durable));
+}
+
+mod buffered {
+    crate::conformance_tests!(|folder| super::open(folder, super::Durability::Buffered));
+}

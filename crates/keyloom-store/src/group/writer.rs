@@ -1,0 +1,134 @@
+//! Decides a group of commits, writes it, and publishes what it did.
+
+use std::panic::{self, AssertUnwindSafe};
+
+use arc_swap::ArcSwap;
+
+use super::queue::Answer;
+use super::rows::{self, Rows};
+use super::{Durability, Engine, View, WriteError, panic_message};
+use crate::batch::{Base, Batch, Tip};
+use crate::folder::Mark;
+use crate::{Commit, Stamp, StoreError};
+
+/// Why the lock around the writer is never poisoned.
+pub(super) const CAUGHT: &str = "the writer catches what panics below this lock";
+
+pub(super) struct Writer<E> {
+    engine: E,
+    tip: Tip,
+    mark: Mark,
+    durability: Durability,
+    /// Why nothing more is written (G4).
+    failed: Option<String>,
+}
+
+impl<E: Engine> Writer<E> {
+    pub(super) fn new(engine: E, tip: Tip, mark: Mark, durability: Durability) -> Self {
+        Writer { engine, tip, mark, durability, failed: None }
+    }
+
+    /// Writes the commits that hold as one batch, and answers each of them.
+    pub(super) fn process<'a>(
+        &mut self,
+        commits: impl ExactSizeIterator<Item = &'a Commit>,
+        published: &ArcSwap<E::View>,
+    ) -> Vec<Answer> {
+        let count = commits.len();
+        if let Some(reason) = &self.failed {
+            return each(count, || StoreError::Unavailable {
+                reason: reason.clone(),
+                source: None,
+            });
+        }
+        // A panic of the engine ends the writing, but neither the process nor the answers (G3).
+        let work = AssertUnwindSafe(|| self.decide_and_write(commits, published));
+        panic::catch_unwind(work).unwrap_or_else(|panic| {
+            self.fail(count, &format!("the engine gave up: {}", panic_message(&*panic)))
+        })
+    }
+
+    /// Makes everything durable before the store is closed. Nobody is left to hear of an error;
+    /// the mark then stays behind what was only buffered, as after a crash.
+    pub(super) fn finish(&mut self) {
+        let sync = AssertUnwindSafe(|| self.engine.sync());
+        if self.failed.is_none() && matches!(panic::catch_unwind(sync), Ok(Ok(()))) {
+            let _ = self.mark.record_durable(self.tip.sequence);
+        }
+    }
+
+    fn decide_and_write<'a>(
+        &mut self,
+        commits: impl ExactSizeIterator<Item = &'a Commit>,
+        published: &ArcSwap<E::View>,
+    ) -> Vec<Answer> {
+        let view = published.load_full();
+        let mut batch = Batch::new(self.tip);
+        let answers: Vec<Answer> =
+            commits.map(|commit| batch.add(commit, &Current { view: &*view })).collect();
+        if batch.is_empty() {
+            return answers;
+        }
+        match self.write(&batch, published) {
+            Ok(()) => answers,
+            Err(WriteError::NotWritten(error)) => {
+                let reason = error.to_string();
+                each(answers.len(), || StoreError::Unavailable {
+                    reason: reason.clone(),
+                    source: None,
+                })
+            }
+            Err(WriteError::Unknown(error)) => self.fail(answers.len(), &error.to_string()),
+        }
+    }
+
+    fn write(&mut self, batch: &Batch<'_>, published: &ArcSwap<E::View>) -> Result<(), WriteError> {
+        self.engine.write(&Rows::new(batch))?;
+        self.tip = batch.tip();
+        let recorded = match self.durability {
+            Durability::Durable => self.mark.record_durable(self.tip.sequence),
+            Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
+        };
+        let view = recorded.and_then(|()| self.engine.view()).map_err(WriteError::Unknown)?;
+        published.store(view.into());
+        Ok(())
+    }
+
+    fn fail(&mut self, count: usize, reason: &str) -> Vec<Answer> {
+        self.failed = Some(format!(
+            "an earlier write failed ({reason}), nothing more is written: open the store again"
+        ));
+        each(count, || StoreError::OutcomeUnknown { reason: reason.into(), source: None })
+    }
+}
+
+fn each(count: usize, error: impl Fn() -> StoreError) -> Vec<Answer> {
+    (0..count).map(|_| Err(error())).collect()
+}
+
+/// The published state, as the base of a batch.
+struct Current<'a, V> {
+    view: &'a V,
+}
+
+impl<V: View> Base for Current<'_, V> {
+    fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError> {
+        self.read(key, |bytes| rows::decode_value(bytes).map(|(stamp, _)| stamp))
+    }
+
+    fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(key, |bytes| rows::decode_value(bytes).map(|(_, value)| value.to_vec()))
+    }
+}
+
+impl<V: View> Current<'_, V> {
+    fn read<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
+    ) -> Result<Option<R>, StoreError> {
+        let mut row = Vec::with_capacity(key.len() + 1);
+        rows::value_key(key, &mut row);
+        self.view.get(&row, read)
+    }
+}
