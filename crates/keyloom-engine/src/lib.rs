@@ -7,6 +7,7 @@
 mod apply;
 mod catalog;
 mod changes;
+mod check;
 mod document;
 mod engine;
 mod error;
@@ -18,6 +19,7 @@ mod write;
 
 pub use catalog::{PathCost, SchemaChange, SchemaStep};
 pub use changes::{ChangeKind, DocumentChange};
+pub use check::{CheckReport, Problem, Repair};
 pub use document::Document;
 pub use engine::{Actor, CollectionInfo, Engine, IndexInfo, Mode, Options, RetryPolicy};
 pub use error::{Error, NoIndex};

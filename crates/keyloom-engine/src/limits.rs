@@ -84,3 +84,6 @@ pub const BACKFILL_DOCUMENTS: usize = 200;
 
 /// The most documents of a set that is replaced as one: all of them are in one commit.
 pub const SET_DOCUMENTS_MAX: usize = 1000;
+
+/// The most problems that a check lists. Who has more has one cause for all of them.
+pub const CHECK_PROBLEMS_MAX: usize = 1000;

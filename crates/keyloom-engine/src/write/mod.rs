@@ -25,6 +25,7 @@ mod rules;
 mod set;
 mod update;
 
+pub(crate) use change::tombstone_key;
 pub use explain::{PlannedKey, WritePlan};
 pub(crate) use rules::check_rules;
 pub use set::SetReplacement;

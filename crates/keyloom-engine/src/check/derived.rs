@@ -1,0 +1,91 @@
+//! Derived documents compared with what they are derived from.
+
+use std::collections::BTreeMap;
+
+use keyloom_key::Value;
+
+use super::CheckRun;
+use crate::apply::documents_page;
+use crate::catalog::{Catalog, Collection, Derive};
+use crate::document::{HeadRecord, Record};
+use crate::error::Error;
+
+/// Sums and count of one group.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Group {
+    sums: Vec<i64>,
+    count: i64,
+}
+
+impl CheckRun<'_> {
+    /// Every derived document holds the sums and the count of its group (V1).
+    pub(super) async fn check_derived(&mut self, catalog: &Catalog) -> Result<(), Error> {
+        for collection in catalog.collections.values() {
+            let Some(derive) = &collection.derive else { continue };
+            let mut groups = self.groups(catalog, collection, derive).await?;
+            let mut from = None;
+            loop {
+                let page = documents_page(&*self.snapshot, collection, from.as_deref()).await?;
+                let Some(last) = page.last() else { break };
+                from = Some(last.key.clone());
+                for entry in &page {
+                    let head = HeadRecord::decode(&entry.stored.value)?;
+                    let record = Record::stored(collection, head.data)?;
+                    let mut expected = groups.remove(&entry.key).unwrap_or_default();
+                    expected.sums.resize(derive.sums.len(), 0);
+                    if kept(derive, &record, expected.count) != expected {
+                        let what = "it does not hold the sums of its group";
+                        self.problem(collection, "derived", &entry.key, what);
+                    }
+                }
+            }
+            for key in groups.keys() {
+                self.problem(collection, "derived", key, "it is missing");
+            }
+        }
+        Ok(())
+    }
+
+    async fn groups(
+        &mut self,
+        catalog: &Catalog,
+        collection: &Collection,
+        derive: &Derive,
+    ) -> Result<BTreeMap<Vec<u8>, Group>, Error> {
+        let source = catalog.collection(&derive.from)?;
+        let mut groups: BTreeMap<Vec<u8>, Group> = BTreeMap::new();
+        let mut from = None;
+        loop {
+            let page = documents_page(&*self.snapshot, source, from.as_deref()).await?;
+            let Some(last) = page.last() else { return Ok(groups) };
+            from = Some(last.key.clone());
+            for entry in &page {
+                let record = Record::stored(source, HeadRecord::decode(&entry.stored.value)?.data)?;
+                let values: Option<Vec<Value>> =
+                    derive.group.iter().map(|(_, there)| record.scalar(*there).cloned()).collect();
+                let values = values.ok_or_else(|| Error::corrupt("a group field is missing"))?;
+                let group = groups.entry(collection.key.pack(&values)?).or_default();
+                group.sums.resize(derive.sums.len(), 0);
+                group.count += 1;
+                for ((_, there), sum) in derive.sums.iter().zip(&mut group.sums) {
+                    *sum = sum.wrapping_add(number(&record, *there));
+                }
+            }
+        }
+    }
+}
+
+/// What a derived document holds.
+fn kept(derive: &Derive, record: &Record, count: i64) -> Group {
+    Group {
+        sums: derive.sums.iter().map(|(here, _)| number(record, *here)).collect(),
+        count: derive.count.map_or(count, |here| number(record, here)),
+    }
+}
+
+fn number(record: &Record, field: usize) -> i64 {
+    match record.scalar(field) {
+        Some(Value::Int(value)) => *value,
+        _ => 0,
+    }
+}

@@ -1,0 +1,244 @@
+//! `check`: documents and keys compared both ways, and repaired if asked.
+//!
+//! Q1: Every key that follows from a document is there with the right value, every key that is
+//!     there follows from a document, counters and derived documents agree.
+//! Q2: A repair never touches a document. Missing keys are put and wrong ones deleted in commits
+//!     that check the document, so it may run beside writers.
+//!
+//! Orphans are found by counting first: when all keys that should be there are there, and no path
+//! has more keys than that, there are none, and no key has to be looked at twice.
+
+mod derived;
+mod orphans;
+
+use std::collections::BTreeMap;
+
+use keyloom_key::{Head, Space};
+use keyloom_store::{Check, Commit, Entry, Expect, Snapshot, Write};
+
+use crate::apply::documents_page;
+use crate::catalog::{Collection, Path};
+use crate::document::{Facts, HeadRecord, Record, document_key, document_keys};
+use crate::engine::{Engine, Mode};
+use crate::error::Error;
+use crate::limits::CHECK_PROBLEMS_MAX;
+use crate::read::{counter_key, document_count};
+use crate::schema::OnePerOwner;
+use crate::write::tombstone_key;
+
+/// Whether `check` mends what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// It only reports.
+    No,
+    /// It puts missing keys and deletes wrong ones.
+    Yes,
+}
+
+/// What `check` found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// How many documents it read.
+    pub documents: u64,
+    /// How many keys it compared.
+    pub keys: u64,
+    /// What is wrong; at most [`CHECK_PROBLEMS_MAX`] are listed.
+    pub problems: Vec<Problem>,
+    /// How many of them were mended.
+    pub repaired: u64,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The collection.
+    pub collection: String,
+    /// `key`, `index:name`, `unique:name`, `tombstone`, `counter` or `derived`.
+    pub path: String,
+    /// The key in text spelling, or escaped bytes if it has none.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+impl Engine {
+    /// Compares all documents and keys. `progress` hears how many documents were read.
+    pub async fn check(
+        &self,
+        repair: Repair,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<CheckReport, Error> {
+        let catalog = self.reload_catalog().await?;
+        let mut run = CheckRun {
+            engine: self,
+            snapshot: self.store.snapshot().await?,
+            repair,
+            report: CheckReport::default(),
+        };
+        for collection in catalog.collections.values() {
+            run.check_collection(collection, progress).await?;
+        }
+        run.check_derived(&catalog).await?;
+        Ok(run.report)
+    }
+}
+
+/// A check under way.
+struct CheckRun<'a> {
+    engine: &'a Engine,
+    snapshot: Box<dyn Snapshot>,
+    repair: Repair,
+    report: CheckReport,
+}
+
+/// How many keys each path should have, by its head.
+type Expected = BTreeMap<Vec<u8>, u64>;
+
+impl CheckRun<'_> {
+    async fn check_collection(
+        &mut self,
+        collection: &Collection,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<(), Error> {
+        let mut expected = Expected::new();
+        let (mut documents, mut from) = (0, None);
+        loop {
+            let page = documents_page(&*self.snapshot, collection, from.as_deref()).await?;
+            let Some(last) = page.last() else { break };
+            from = Some(last.key.clone());
+            for entry in &page {
+                self.check_document(collection, entry, &mut expected).await?;
+            }
+            documents += page.len() as u64;
+            progress(page.len() as u64);
+        }
+        self.report.documents += documents;
+        self.check_counter(collection, documents).await?;
+        for path in collection.further_paths() {
+            let expected = expected.get(&head_bytes(path)).copied().unwrap_or(0);
+            self.check_orphans(collection, path, expected).await?;
+        }
+        Ok(())
+    }
+
+    /// Everything that follows from one document is there.
+    async fn check_document(
+        &mut self,
+        collection: &Collection,
+        entry: &Entry,
+        expected: &mut Expected,
+    ) -> Result<(), Error> {
+        let head = HeadRecord::decode(&entry.stored.value)?;
+        let record = Record::stored(collection, head.data)?;
+        let (_, key) = document_key(collection, &record)?;
+        if key != entry.key {
+            self.problem(collection, "key", &entry.key, "it is not the key of its data");
+        }
+        let (_, packed) = Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
+        let keys = document_keys(collection, &record, &Facts::from(head), head.data)?;
+        let mut wanted = keys.indexes;
+        for (key, place) in keys.claims {
+            let unique = collection.uniques.get(place);
+            // A claim per owner that is not in force may be held by any of his documents, or none.
+            if unique.is_some_and(|unique| self.in_force(unique.one_per_owner)) {
+                wanted.push((key, packed.to_vec()));
+            }
+        }
+        let mut asked: Vec<Vec<u8>> = wanted.iter().map(|(key, _)| key.clone()).collect();
+        asked.push(tombstone_key(&entry.key, collection.id));
+        let found = self.snapshot.get_many(&asked).await?;
+        self.report.keys += asked.len() as u64;
+        let mut missing = Vec::new();
+        for ((key, value), found) in wanted.iter().zip(&found) {
+            *expected.entry(key.get(..HEAD_LEN).unwrap_or_default().to_vec()).or_default() += 1;
+            let what = match found {
+                None => "it is missing",
+                Some(stored) if stored.value != *value => "it has a wrong value",
+                Some(_) => continue,
+            };
+            self.problem(collection, &role(collection, key), key, what);
+            missing.push(Write::Put { key: key.clone(), value: value.clone() });
+        }
+        if let (Some(Some(_)), Some(grave)) = (found.last(), asked.pop()) {
+            self.problem(collection, "tombstone", &grave, "its document exists");
+            missing.push(Write::Delete { key: grave });
+        }
+        let check = Check { key: entry.key.clone(), expect: Expect::At(entry.stored.stamp) };
+        self.mend(vec![check], missing).await
+    }
+
+    async fn check_counter(&mut self, collection: &Collection, found: u64) -> Result<(), Error> {
+        let key = counter_key(collection.id);
+        let stored = self.snapshot.get(&key).await?;
+        if document_count(&*self.snapshot, collection).await.unwrap_or(u64::MAX) == found {
+            return Ok(());
+        }
+        self.problem(collection, "counter", &key, "it is not the number of documents");
+        let expect = stored.map_or(Expect::Absent, |stored| Expect::At(stored.stamp));
+        let check = Check { key: key.clone(), expect };
+        let value = found.to_be_bytes().to_vec();
+        self.mend(vec![check], vec![Write::Put { key, value }]).await
+    }
+
+    fn in_force(&self, one_per_owner: Option<OnePerOwner>) -> bool {
+        one_per_owner != Some(OnePerOwner::Production)
+            || self.engine.options.mode == Mode::Production
+    }
+
+    fn problem(&mut self, collection: &Collection, path: &str, key: &[u8], what: &'static str) {
+        if self.report.problems.len() == CHECK_PROBLEMS_MAX {
+            return;
+        }
+        self.report.problems.push(Problem {
+            collection: collection.name.clone(),
+            path: path.to_owned(),
+            key: spelled(collection, key),
+            what,
+        });
+    }
+
+    /// Writes what is needed, if that was asked and nobody changed the document meanwhile.
+    async fn mend(&mut self, checks: Vec<Check>, writes: Vec<Write>) -> Result<(), Error> {
+        if self.repair == Repair::No || writes.is_empty() {
+            return Ok(());
+        }
+        let mended = writes.len() as u64;
+        let commit = Commit { checks, writes, changes: Vec::new() };
+        let outcome = self.engine.store.commit(commit).await?;
+        if matches!(outcome, keyloom_store::CommitOutcome::Committed { .. }) {
+            self.report.repaired += mended;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a key before its components.
+const HEAD_LEN: usize = 5;
+
+fn head_bytes(path: &Path) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD_LEN);
+    path.head.write(&mut head);
+    head
+}
+
+/// The path that a key stands under, as people write it.
+fn role(collection: &Collection, key: &[u8]) -> String {
+    let head = Head::read(key).ok().map(|(head, _)| head);
+    let path = collection.further_paths().find(|path| Some(path.head) == head);
+    match (path, head.map(|head| head.space)) {
+        (Some(path), Some(Space::Claim)) => format!("unique:{}", path.name),
+        (Some(path), _) => format!("index:{}", path.name),
+        (None, _) => "key".to_owned(),
+    }
+}
+
+fn spelled(collection: &Collection, key: &[u8]) -> String {
+    let Ok((head, packed)) = Head::read(key) else { return key.escape_ascii().to_string() };
+    let path = match head.space {
+        Space::Document | Space::Tombstone => Some(&collection.key),
+        _ => collection.further_paths().find(|path| path.head == head),
+    };
+    let values = path.and_then(|path| path.template.unpack(packed).ok());
+    let text = path.zip(values).and_then(|(path, values)| path.template.render(&values).ok());
+    text.unwrap_or_else(|| key.escape_ascii().to_string())
+}
