@@ -1,0 +1,87 @@
+//! The default embedded store: redb, a copy-on-write B-tree in one file.
+//!
+//! Every acknowledged commit is durable; there is no other mode, because redb without a sync keeps
+//! commits in the memory of the process. Commits that wait together share one transaction and one
+//! sync (see `keyloom_store::group`).
+//!
+//! E1: A row carries a checksum over its key and its value, which every read checks: redb checks
+//!     its own page checksums only when it repairs, so a damaged page would be read as it is.
+//! E2: A file up to [`VERIFY_BYTES_MAX`] is verified whole when it is opened, without writing to
+//!     it. Larger ones are verified on demand ([`RedbStore::verify`]): it costs seconds for a
+//!     gigabyte.
+//! E3: A snapshot keeps the database open and the folder locked, and keeps the pages that it shows
+//!     from being used again: a snapshot that lives for long makes the file grow.
+
+mod engine;
+mod overlay;
+
+use std::path::Path;
+
+use async_trait::async_trait;
+use keyloom_store::folder::Folder;
+use keyloom_store::group::{Durability, GroupStore, guarded};
+use keyloom_store::{
+    Change, Commit, CommitOutcome, Limits, OrderedStore, Position, Snapshot, StoreError,
+};
+
+use engine::RedbEngine;
+
+/// The engine's name in the folder and in `?engine=`.
+pub const ENGINE: &str = "redb";
+
+/// How much of the file is kept in memory.
+pub const CACHE_BYTES: usize = 512 << 20;
+
+/// Up to this size a file is verified when it is opened: a fraction of a second at most.
+pub const VERIFY_BYTES_MAX: u64 = 64 << 20;
+
+/// The name of the database file in the folder.
+const DATA: &str = "data.redb";
+
+/// A store in a folder of this machine.
+pub struct RedbStore {
+    group: GroupStore<RedbEngine>,
+}
+
+impl RedbStore {
+    /// Opens the store in this folder, and creates it if there is none.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let folder = Folder::open(path, ENGINE)?;
+        let mark = folder.mark()?;
+        let data = folder.data(DATA);
+        if !data.exists() {
+            folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
+        }
+        if data.metadata().is_ok_and(|file| file.len() <= VERIFY_BYTES_MAX) {
+            guarded(|| overlay::verify(&data))?;
+        }
+        let engine = guarded(|| RedbEngine::open(&data, folder))?;
+        Ok(RedbStore { group: GroupStore::start(engine, mark, Durability::Durable)? })
+    }
+
+    /// Reads the whole database and checks every page, without writing to it.
+    pub fn verify(path: &Path) -> Result<(), StoreError> {
+        let folder = Folder::open(path, ENGINE)?;
+        let data = folder.data(DATA);
+        guarded(|| overlay::verify(&data))
+    }
+}
+
+#[async_trait]
+impl OrderedStore for RedbStore {
+    async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
+        self.group.snapshot().await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+        self.group.commit(commit).await
+    }
+
+    async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError> {
+        self.group.changes(after, limit).await
+    }
+
+    fn limits(&self) -> Limits {
+        self.group.limits()
+    }
+}
