@@ -7,6 +7,7 @@ use keyloom_store::{Check, Commit, Expect, Stamp, Stored, Write};
 
 use super::Written;
 use super::change::{DocumentChange, tombstone_key};
+use super::explain::spell_key;
 use super::keys::{index_writes, key_change};
 use crate::catalog::{Catalog, Collection, Source, Unique, catalog_key};
 use crate::changes::{ChangeKind, encode_change};
@@ -66,6 +67,8 @@ pub(super) struct Materials<'a> {
     pub(super) tombstones: &'a HashMap<Vec<u8>, (Tombstone, Stamp)>,
     /// Counters that have to be exact: collection, stamp, value before.
     pub(super) counted: &'a BTreeMap<u16, (Option<Stamp>, u64)>,
+    /// Documents that operations found nothing to do with.
+    pub(super) absent: &'a [(usize, Vec<u8>)],
     /// The membership clock of a set that is replaced, as it was read.
     pub(super) guard: Option<&'a Guard>,
 }
@@ -80,7 +83,7 @@ pub(super) struct Guard {
 
 /// Builds the commit.
 pub(super) fn build(materials: &Materials<'_>, changes: &[DocumentChange]) -> Result<Draft, Error> {
-    check_each_once(changes)?;
+    check_each_once(materials.catalog, changes, materials.absent)?;
     let mut builder = Builder::new(materials);
     if let Some(stamp) = materials.catalog.stamp {
         builder.check(catalog_key(), Expect::At(stamp), Reason::Catalog);
@@ -427,16 +430,20 @@ impl Error {
 }
 
 /// One commit takes each document once: what two operations on it mean together is anybody's guess.
-fn check_each_once(changes: &[DocumentChange]) -> Result<(), Error> {
+/// `absent` are documents that an operation found nothing to do with, by operation.
+fn check_each_once(
+    catalog: &Catalog,
+    changes: &[DocumentChange],
+    absent: &[(usize, Vec<u8>)],
+) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
-    for change in changes {
-        for key in change.keys() {
-            if !seen.insert(key) {
-                let values = change.collection.key.unpack(key)?;
-                let key = change.collection.key.render(&values)?;
-                let detail = format!("document `{key}` is written twice in one batch");
-                return Err(Error::invalid(detail).of(change.operation));
-            }
+    let absent = absent.iter().map(|(operation, key)| (Some(*operation), key.as_slice()));
+    let changed = changes.iter().flat_map(|c| c.keys().map(|key| (c.operation, key)));
+    for (operation, key) in absent.chain(changed) {
+        if !seen.insert(key) {
+            let (_, key) = spell_key(catalog, key)?;
+            let detail = format!("document `{key}` is written twice in one batch");
+            return Err(Error::invalid(detail).of(operation));
         }
     }
     Ok(())

@@ -55,19 +55,19 @@ impl Engine {
         let mut attempts = 0;
         let outcome = loop {
             match self.store.commit(commit.clone()).await {
-                Ok(CommitOutcome::Conflict { .. })
-                    if attempts > 0 && self.happened(&witness).await? =>
-                {
-                    break None;
-                }
-                Ok(CommitOutcome::Conflict { check }) => break Some(check),
                 Ok(CommitOutcome::Committed { .. }) => break None,
+                Ok(CommitOutcome::Conflict { check }) if attempts == 0 => break Some(check),
+                // The conflict may be with the first copy of this very commit.
+                Ok(CommitOutcome::Conflict { check }) => match self.happened(&witness).await {
+                    Ok(true) => break None,
+                    Ok(false) => break Some(check),
+                    Err(error) => return Err(unknown(error)),
+                },
                 // The commit checks what it changes, so a second copy of it never applies twice:
                 // it is safe to send it again until the store answers.
                 Err(error @ StoreError::OutcomeUnknown { .. }) => {
                     attempts += 1;
-                    let happened = self.happened(&witness).await;
-                    match happened {
+                    match self.happened(&witness).await {
                         Ok(true) => break None,
                         Ok(false) if attempts < OUTCOME_ATTEMPTS_MAX => {}
                         Ok(false) | Err(_) => return Err(Error::OutcomeUnknown(error)),
@@ -168,6 +168,14 @@ pub(super) enum Tried {
 pub(super) struct Conflict {
     reason: Reason,
     key: Vec<u8>,
+}
+
+/// A read that was to tell the outcome of a commit failed, so it stays unknown.
+fn unknown(error: Error) -> Error {
+    match error {
+        Error::Unavailable(cause) => Error::OutcomeUnknown(cause),
+        other => other,
+    }
 }
 
 /// The attempts after which a write gives up, as errors count them.

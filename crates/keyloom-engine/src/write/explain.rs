@@ -70,7 +70,7 @@ impl Engine {
 }
 
 /// What a stored key is, and how it is spelled.
-pub(crate) fn spell_key(catalog: &Catalog, key: &[u8]) -> Result<(String, String), Error> {
+pub(super) fn spell_key(catalog: &Catalog, key: &[u8]) -> Result<(String, String), Error> {
     let damaged = |detail: &str| Error::corrupt(format!("key {}: {detail}", key.escape_ascii()));
     let (head, packed) = Head::read(key).map_err(|error| damaged(&error.to_string()))?;
     if head.space == Space::Catalog {

@@ -35,6 +35,8 @@ pub(super) struct Known {
 /// Changes that were decided from the operations alone.
 pub(super) struct Decided {
     pub(super) changes: Vec<DocumentChange>,
+    /// Documents that operations found nothing to do with, by operation.
+    pub(super) absent: Vec<(usize, Vec<u8>)>,
     /// The version of the commit.
     pub(super) version: u64,
     /// The membership clock of the set that is replaced.
@@ -78,9 +80,11 @@ impl Engine {
         let version = self.next_version();
         let mut reads = Reads { engine: self, snapshot: None };
         let (changes, absent) = self.decide_all(catalog, request, version, &mut reads).await?;
-        let decided = Decided { changes, version, guard: None };
+        let results = absent.iter().map(|(place, _)| (*place, absent_result(request, *place)));
+        let results: Vec<_> = results.collect();
+        let decided = Decided { changes, absent, version, guard: None };
         let mut draft = self.prepare_changes(catalog, decided, known, reads).await?;
-        draft.written.extend(absent);
+        draft.written.extend(results);
         Ok(draft)
     }
 
@@ -92,7 +96,7 @@ impl Engine {
         known: &Known,
         mut reads: Reads<'_>,
     ) -> Result<Draft, Error> {
-        let Decided { mut changes, version, guard } = decided;
+        let Decided { mut changes, absent, version, guard } = decided;
         let counted = make_room(&mut reads, &mut changes).await?;
         let deltas = deltas(catalog, &changes)?;
         let mut needed: BTreeSet<Vec<u8>> = deltas.keys().cloned().collect();
@@ -112,6 +116,7 @@ impl Engine {
             fetched: &fetched,
             tombstones: &known.tombstones,
             counted: &counted,
+            absent: &absent,
             guard: guard.as_ref(),
         };
         build(&materials, &changes)
@@ -129,7 +134,7 @@ impl Engine {
         request: Request<'_>,
         version: u64,
         reads: &mut Reads<'_>,
-    ) -> Result<(Vec<DocumentChange>, Vec<(usize, Written)>), Error> {
+    ) -> Result<(Vec<DocumentChange>, Vec<(usize, Vec<u8>)>), Error> {
         let Request { actor, operations } = request;
         let mut keys = Vec::new();
         for (place, operation) in operations.iter().enumerate() {
@@ -144,18 +149,21 @@ impl Engine {
         let mut absent = Vec::new();
         for (place, operation) in operations.iter().enumerate() {
             let collection = catalog.collection(&operation.collection)?;
-            let old = match stored_key(&operation.action).and_then(|_| stored.next()) {
-                Some((key, Some(stored))) => {
-                    Some(OldDocument::read(collection, key, stored.value, stored.stamp)?)
+            let named = stored_key(&operation.action).and_then(|_| stored.next());
+            let (key, old) = match named {
+                None => (Vec::new(), None),
+                Some((key, None)) => (key, None),
+                Some((key, Some(Stored { value, stamp }))) => {
+                    let old = OldDocument::read(collection, key.clone(), value, stamp)?;
+                    (key, Some(old))
                 }
-                Some((_, None)) | None => None,
             };
             let action = &operation.action;
             let now_millis = version / 1000;
             let intent = Intent { operation: place, collection, actor, action, old, now_millis };
             match self.decide(intent).map_err(|error| error.of(Some(place)))? {
                 Some(change) => changes.push(change),
-                None => absent.push((place, absent_result(action))),
+                None => absent.push((place, key)),
             }
         }
         Ok((changes, absent))
@@ -172,8 +180,9 @@ fn stored_key(action: &Action) -> Option<&str> {
     }
 }
 
-fn absent_result(action: &Action) -> Written {
-    Written::Absent { key: stored_key(action).unwrap_or_default().to_owned() }
+fn absent_result(request: Request<'_>, operation: usize) -> Written {
+    let key = request.operations.get(operation).and_then(|o| stored_key(&o.action));
+    Written::Absent { key: key.unwrap_or_default().to_owned() }
 }
 
 /// Claims per owner that the old document may hold: who holds them has to be read.

@@ -74,7 +74,7 @@ impl Engine {
                 now_millis: version / 1000,
             };
             let changes = self.set_changes(&plan, stored)?;
-            let decided = Decided { changes, version, guard: Some(guard) };
+            let decided = Decided { changes, absent: Vec::new(), version, guard: Some(guard) };
             let draft = self.prepare_changes(&catalog, decided, &known, reads).await;
             match self.try_commit(draft.map_err(unwrap_single)?).await? {
                 Tried::Committed(written) => {
