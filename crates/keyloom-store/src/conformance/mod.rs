@@ -28,6 +28,7 @@
 
 pub mod commits;
 pub mod concurrency;
+pub mod crash;
 pub mod feed;
 pub mod limits;
 pub mod model;
@@ -122,6 +123,12 @@ macro_rules! conformance_reopen_tests {
                 stamps_and_positions_are_not_reused_after_reopen
                 random_operations_survive_many_reopens
             }
+        }
+
+        #[test]
+        fn acknowledged_commits_survive_kill_nine() {
+            let test = concat!(module_path!(), "::acknowledged_commits_survive_kill_nine");
+            $crate::conformance::crash::acknowledged_commits_survive_kill_nine($open, test);
         }
     };
 }
