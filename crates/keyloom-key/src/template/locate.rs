@@ -248,12 +248,11 @@ impl Walk<'_> {
         let goes_on =
             |tail: &str| !matches!(self.through_literal(next, next, tail, Vec::new()), Ok(None));
         if let Some(length) = spelling::fixed_length(component) {
-            return (1..length).any(|inside| match literal.split_at_checked(inside) {
+            // A literal that ends earlier says as much as one that ends with the component.
+            return (1..length).any(|left| match literal.split_at_checked(left) {
                 Some((own, tail)) => can_end_component(component, own) && goes_on(tail),
                 None => false,
-            }) || (literal.len() < length - 1
-                && !self.end_anchored
-                && can_end_component(component, literal));
+            });
         }
         let separated = self.parts.separator(index).and_then(|separator| literal.find(separator));
         match separated.and_then(|end| literal.split_at_checked(end)) {
@@ -284,7 +283,7 @@ fn partial(component: &Component, separator: Option<char>, rest: &str) -> Partia
         }),
         Kind::Name => prefix(rest.len() <= NAME_CHARACTERS_MAX && can_be_inside(component, rest)),
         Kind::Enum(words) => prefix(words.iter().any(|word| word.starts_with(rest))),
-        Kind::Bool => match (("true").starts_with(rest), ("false").starts_with(rest)) {
+        Kind::Bool => match ("true".starts_with(rest), "false".starts_with(rest)) {
             (true, _) => Partial::Constrained(Constraint::Equal(Value::Bool(true))),
             (_, true) => Partial::Constrained(Constraint::Equal(Value::Bool(false))),
             _ => Partial::Impossible,

@@ -189,6 +189,30 @@ fn literals_have_to_follow_each_other_as_the_template_has_them() {
 }
 
 #[test]
+fn an_empty_text_and_the_literal_behind_it_are_one_place() {
+    check(&template("k{a}:x{n}", "a:text,n:u64"), ":x", Located::Once(vec![]));
+}
+
+#[test]
+fn a_fixed_length_may_begin_with_the_character_that_follows_it() {
+    check(&template("{a}7{n}", "a:ulid,n:bool"), &format!("{B}7t"), {
+        Located::Once(vec![equal(0, B), (1, Constraint::Equal(Value::Bool(true)))])
+    });
+}
+
+#[test]
+fn a_beginning_longer_than_the_component_is_nowhere() {
+    let names = template("n:{name}", "name:name");
+    let longest = "a".repeat(30);
+    let prefix = Constraint::Prefix(longest.clone());
+    check(&names, &format!("^n:{longest}"), Located::Once(vec![(0, prefix)]));
+    check(&names, &format!("^n:{longest}a"), Located::Nowhere);
+    let cut = template("v:{value prefix 2}", "value:text");
+    check(&cut, "^v:é%25", Located::Once(vec![(0, Constraint::Prefix("é%".into()))]));
+    check(&cut, "^v:é%25a", Located::Nowhere);
+}
+
+#[test]
 fn a_literal_longer_than_any_key_is_nowhere() {
     let bare = template("{value}", "value:text");
     check(&bare, &format!("^{}", "x".repeat(5_000)), Located::Nowhere);
