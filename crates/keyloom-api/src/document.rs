@@ -1,0 +1,70 @@
+//! Documents on the wire.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// Its key in text spelling.
+    pub key: String,
+    /// Grows with every change; also the ETag.
+    pub version: u64,
+    /// Milliseconds since 1970.
+    pub created_at: u64,
+    /// Milliseconds since 1970.
+    pub updated_at: u64,
+    /// Who created it; `null` if that was the administrator.
+    pub owner: Option<String>,
+    /// A free text beside the data.
+    pub description: Option<String>,
+    /// The data as it is stored, byte for byte.
+    pub data: Box<RawValue>,
+}
+
+/// The selected fields of a document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Selected {
+    /// The key of the document in text spelling.
+    pub key: String,
+    /// The fields that were asked for and that the document has.
+    pub data: Box<RawValue>,
+}
+
+/// One result of a query.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Item {
+    /// A whole document.
+    Document(Document),
+    /// Some fields of it.
+    Selected(Selected),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_spliced_byte_for_byte() {
+        let data = r#"{ "big":123456789012345678901234567890, "b" : 1.0, "a":"é"}"#;
+        let document = Document {
+            key: "k".to_owned(),
+            version: 7,
+            created_at: 1,
+            updated_at: 2,
+            owner: None,
+            description: Some("d".to_owned()),
+            data: RawValue::from_string(data.to_owned()).unwrap(),
+        };
+        let text = serde_json::to_string(&Item::Document(document)).unwrap();
+        let expected = format!(
+            r#"{{"key":"k","version":7,"created_at":1,"updated_at":2,"owner":null,"description":"d","data":{data}}}"#
+        );
+        assert_eq!(text, expected);
+        let back: Document = serde_json::from_str(&text).unwrap();
+        assert_eq!(back.data.get(), data);
+    }
+}

@@ -1,0 +1,22 @@
+//! What can be asked of Keyloom and what it answers, as JSON.
+//!
+//! A1: These names and shapes are a contract: programs outside rely on them.
+//! A2: Documents are spliced as they are stored, never read and written again.
+//! A3: Nothing here knows the engine; whoever serves an answer converts it, field by field.
+
+mod condition;
+mod document;
+mod page;
+mod problem;
+mod query;
+mod report;
+
+pub use condition::{Condition, ConditionError, Operator, Tests};
+pub use document::{Document, Item, Selected};
+pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Range, ScanNote};
+pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};
+pub use query::{Order, QueryBody, QueryError};
+pub use report::{
+    Change, ChangeKind, CheckProblem, CheckReport, CollectionChange, Deleted, PathCost, PlannedKey,
+    SchemaChange, StepKind, WritePlan,
+};

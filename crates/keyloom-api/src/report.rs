@@ -1,0 +1,189 @@
+//! Answers about writes, schemas, changes and consistency.
+
+use serde::{Deserialize, Serialize};
+
+/// That a document is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deleted {
+    /// Its key in text spelling.
+    pub key: String,
+    /// Whether there was one.
+    pub deleted: bool,
+    /// The version of the deletion, which is never used again; absent if there was no document.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+}
+
+/// What a write would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritePlan {
+    /// The keys that it puts.
+    pub puts: Vec<PlannedKey>,
+    /// The keys that it deletes.
+    pub deletes: Vec<PlannedKey>,
+    /// How many conditions its commit checks.
+    pub checks: usize,
+    /// How many changes it adds to the feed.
+    pub changes: usize,
+}
+
+/// One key of a write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedKey {
+    /// `document`, `index:name`, `unique:name`, `tombstone` or `counter`.
+    pub role: String,
+    /// The key in text spelling.
+    pub key: String,
+    /// The bytes of the packed key.
+    pub key_bytes: usize,
+    /// The bytes of the value.
+    pub value_bytes: usize,
+}
+
+/// What a schema changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SchemaChange {
+    /// The version of the catalog once it is applied.
+    pub version: u64,
+    /// Whether it is in force, or was only planned.
+    pub applied: bool,
+    /// The steps; empty if nothing changes.
+    pub steps: Vec<CollectionChange>,
+}
+
+/// One step of a schema change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CollectionChange {
+    /// What changes.
+    pub change: StepKind,
+    /// The collection.
+    pub collection: String,
+    /// `index:name` or `unique:name`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// How many stored documents have to be read for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<u64>,
+}
+
+/// What a step of a schema change does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// A collection is new.
+    CollectionAdded,
+    /// An index or a unique claim is new.
+    PathAdded,
+    /// An index or a unique claim is gone.
+    PathRemoved,
+    /// Rules changed.
+    RulesChanged,
+    /// Something that this release does not name.
+    Other,
+}
+
+/// What one template of a schema costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathCost {
+    /// `key`, `unique:name` or `index:name`.
+    pub path: String,
+    /// Its template.
+    pub template: String,
+    /// The longest key in bytes, packed.
+    pub key_bytes_max: usize,
+    /// The most keys that one document has under it.
+    pub keys_per_document: usize,
+    /// What to think about.
+    pub lints: Vec<String>,
+}
+
+/// One item of the change feed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Where it stands in the feed: ask for what is after it to go on.
+    pub position: u64,
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The collection.
+    pub collection: String,
+    /// The key of the document in text spelling.
+    pub key: String,
+    /// The version that the change gave it.
+    pub version: u64,
+}
+
+/// What happened to a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// It is new under this key.
+    Created,
+    /// It changed.
+    Updated,
+    /// It is gone from this key.
+    Deleted,
+}
+
+/// What a check of all documents and keys found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckReport {
+    /// How many documents were read.
+    pub documents: u64,
+    /// How many of their keys were read.
+    pub keys: u64,
+    /// What is wrong.
+    pub problems: Vec<CheckProblem>,
+    /// How many problems were mended.
+    pub repaired: u64,
+}
+
+/// One thing that a check found wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckProblem {
+    /// The collection.
+    pub collection: String,
+    /// `key`, `index:name` or `unique:name`.
+    pub path: String,
+    /// The key in text spelling.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deletion_without_a_document_has_no_version() {
+        let absent = Deleted { key: "k".to_owned(), deleted: false, version: None };
+        assert_eq!(serde_json::to_string(&absent).unwrap(), r#"{"key":"k","deleted":false}"#);
+    }
+
+    #[test]
+    fn a_step_says_only_what_concerns_it() {
+        let step = CollectionChange {
+            change: StepKind::PathRemoved,
+            collection: "a".to_owned(),
+            path: Some("index:b".to_owned()),
+            documents: None,
+        };
+        let text = serde_json::to_string(&step).unwrap();
+        assert_eq!(text, r#"{"change":"path_removed","collection":"a","path":"index:b"}"#);
+        assert_eq!(serde_json::from_str::<CollectionChange>(&text).unwrap(), step);
+    }
+
+    #[test]
+    fn a_change_says_what_happened_in_a_word() {
+        let change = Change {
+            position: 3,
+            kind: ChangeKind::Deleted,
+            collection: "a".to_owned(),
+            key: "k".to_owned(),
+            version: 9,
+        };
+        let text = serde_json::to_string(&change).unwrap();
+        let expected = r#"{"position":3,"kind":"deleted","collection":"a","key":"k","version":9}"#;
+        assert_eq!(text, expected);
+    }
+}
