@@ -144,7 +144,8 @@ mod tests {
                 version, created, owner: owner.as_deref(), description: description.as_deref(),
                 data: &data,
             };
-            prop_assert_eq!(HeadRecord::decode(&head.encode()).unwrap(), head);
+            let bytes = head.encode();
+            prop_assert_eq!(HeadRecord::decode(&bytes).unwrap(), head);
         }
 
         #[test]
