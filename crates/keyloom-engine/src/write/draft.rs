@@ -36,8 +36,10 @@ pub(super) enum Reason {
     Catalog,
     /// The document changed since it was read.
     Changed,
-    /// The key that a document is created under, or moves to, is taken.
+    /// The key that a document is created under is taken.
     Taken { operation: Option<usize> },
+    /// The key that a document moves to is taken.
+    MovedOnto { operation: Option<usize> },
     /// A document with this key was deleted before.
     Tombstone { collection: u16 },
     /// A claim is taken.
@@ -176,7 +178,11 @@ impl<'a> Builder<'a> {
         }
         if let Some(key) = change.occupied() {
             let operation = change.operation;
-            self.check(key.to_vec(), Expect::Absent, Reason::Taken { operation });
+            let reason = match change.old {
+                None => Reason::Taken { operation },
+                Some(_) => Reason::MovedOnto { operation },
+            };
+            self.check(key.to_vec(), Expect::Absent, reason);
             let grave = tombstone_key(key, id);
             let reason = Reason::Tombstone { collection: id };
             match self.materials.tombstones.get(key) {

@@ -115,9 +115,10 @@ impl Engine {
                 self.reload_catalog().await?;
             }
             Reason::Changed | Reason::Moved => {}
-            Reason::Taken { operation } => {
-                let created = operation.is_some_and(creates);
-                if created && self.stored(&key).await?.is_some() {
+            // A put names its key: the next attempt finds the document that is there now.
+            Reason::Taken { operation } if !operation.is_some_and(creates) => {}
+            Reason::Taken { operation } | Reason::MovedOnto { operation } => {
+                if self.stored(&key).await?.is_some() {
                     return Err(key_taken(catalog, &key)?.of(operation));
                 }
             }

@@ -374,6 +374,20 @@ fn an_update_that_changes_the_key_moves_the_document_in_one_commit() {
 }
 
 #[test]
+fn a_document_cannot_move_onto_another_one() {
+    let database = notes();
+    let a = database.create("notes", &json!({"name": "a"})).unwrap();
+    let b = database.create("notes", &json!({"name": "b"})).unwrap();
+    database.faults.reset();
+    let refused = code(database.patch("notes", &a, &json!({"name": "b"})));
+    assert_eq!(refused, "unique_violation: key `note:b` is taken in `notes`");
+    assert_eq!(database.faults.counts().commits, 1, "nothing is gained by trying again");
+    assert_eq!(database.get("notes", "note:a"), Some(a));
+    assert_eq!(database.get("notes", "note:b"), Some(b));
+    database.assert_sound();
+}
+
+#[test]
 fn the_store_is_left_alone_until_a_document_is_valid() {
     let database = Database::new(APPROVALS);
     database.faults.reset();
