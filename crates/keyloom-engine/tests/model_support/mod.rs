@@ -1,5 +1,7 @@
 //! The plain map that the engine is compared with, and the steps that both take.
 
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test is a panic")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -287,7 +289,7 @@ impl Model {
         match expected {
             Ok(_) => panic!("{step:?} was refused, the map takes it: {error}"),
             Err(codes) => {
-                assert!(codes.contains(&error.code()), "{step:?}: {error}, not {codes:?}")
+                assert!(codes.contains(&error.code()), "{step:?}: {error}, not {codes:?}");
             }
         }
     }
