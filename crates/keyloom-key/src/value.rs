@@ -9,7 +9,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::excerpt::excerpt;
-use crate::identity::{IdentityError, Name, NumericId, Ulid, Uuid, is_folded_name};
+use crate::identity::{IdentityError, Name, NumericId, Ulid, Uuid, has_control, is_folded_name};
 use crate::limits::ID_BYTES_MAX;
 
 /// What a field holds.
@@ -176,7 +176,7 @@ impl fmt::Display for Value {
 }
 
 fn is_id(text: &str) -> bool {
-    (1..=ID_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control)
+    (1..=ID_BYTES_MAX).contains(&text.len()) && !has_control(text)
 }
 
 /// Reads a number as `Display` writes it: no `+`, no padding, no negative zero.

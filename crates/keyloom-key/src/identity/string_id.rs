@@ -5,9 +5,9 @@
 
 use std::fmt;
 
-use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfc_quick};
 
-use super::IdentityError;
+use super::{IdentityError, has_control};
 use crate::excerpt::excerpt;
 
 /// A string identity, normalized.
@@ -23,7 +23,7 @@ impl StringId {
         if text.is_empty() {
             return Err(invalid("it is empty"));
         }
-        if text.chars().any(char::is_control) {
+        if has_control(text) {
             return Err(invalid("it has a control character"));
         }
         let id = if text.is_ascii() {
@@ -55,6 +55,13 @@ impl fmt::Display for StringId {
 ///
 /// The characters are drawn one by one, so that a huge input costs no more than the limit.
 fn normalize(text: &str, bytes_max: usize) -> Option<String> {
+    let is_composed = |text: &str| is_nfc_quick(text.chars()) == IsNormalized::Yes;
+    if text.len() <= bytes_max && is_composed(text) {
+        let folded = text.to_ascii_lowercase();
+        if is_composed(&folded) {
+            return Some(folded);
+        }
+    }
     let folded = text.nfc().map(|character| character.to_ascii_lowercase());
     let mut id = String::with_capacity(text.len().min(bytes_max));
     for character in folded.nfc() {

@@ -17,6 +17,14 @@ use crate::limits::ULID_MILLIS_MAX;
 const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const CHARACTERS: usize = 26;
 const BITS_PER_CHARACTER: usize = 5;
+/// As many characters as fit 64 bits: arithmetic with 128 is slow.
+const CHUNK_CHARACTERS: usize = 12;
+const CHUNK_BITS: usize = CHUNK_CHARACTERS * BITS_PER_CHARACTER;
+const CHUNK_MASK: u128 = (1 << CHUNK_BITS) - 1;
+/// Marks a character that is not in the alphabet; larger than any digit.
+const NO_DIGIT: u8 = 0x80;
+/// The digit of each character.
+static DIGITS: [u8; 256] = digits();
 const RANDOM_BITS: u32 = 80;
 
 /// A ULID: time in milliseconds, then randomness.
@@ -30,16 +38,22 @@ impl Ulid {
         if text.len() != CHARACTERS {
             return Err(invalid("it does not have 26 characters"));
         }
+        // 26 characters hold 130 bits: a larger first one would be cut off silently.
+        if matches!(text.bytes().next().map(digit_of), Some(8..=31)) {
+            return Err(invalid("it is larger than 128 bits"));
+        }
         let mut bits = 0_u128;
-        for (position, byte) in text.bytes().enumerate() {
-            let Some(digit) = digit_of(byte) else {
-                return Err(invalid("it has a character that is not in the alphabet"));
-            };
-            // 26 characters hold 130 bits: a larger first one would be cut off silently.
-            if position == 0 && digit > 7 {
-                return Err(invalid("it is larger than 128 bits"));
+        let mut seen = 0;
+        for characters in text.as_bytes().rchunks(CHUNK_CHARACTERS).rev() {
+            let mut chunk = 0_u64;
+            for digit in characters.iter().map(|byte| digit_of(*byte)) {
+                seen |= digit;
+                chunk = (chunk << BITS_PER_CHARACTER) | u64::from(digit);
             }
-            bits = (bits << BITS_PER_CHARACTER) | u128::from(digit);
+            bits = (bits << CHUNK_BITS) | u128::from(chunk);
+        }
+        if seen >= NO_DIGIT {
+            return Err(invalid("it has a character that is not in the alphabet"));
         }
         Ok(Self(bits))
     }
@@ -85,10 +99,14 @@ impl fmt::Display for Ulid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0_u8; CHARACTERS];
         let mut bits = self.0;
-        for character in text.iter_mut().rev() {
-            let digit = usize::try_from(bits & 31).expect("five bits fit");
-            *character = *ALPHABET.get(digit).expect("five bits choose one of 32");
-            bits >>= BITS_PER_CHARACTER;
+        for chunk in text.rchunks_mut(CHUNK_CHARACTERS) {
+            let mut low = u64::try_from(bits & CHUNK_MASK).expect("60 bits fit");
+            for character in chunk.iter_mut().rev() {
+                let digit = usize::try_from(low & 31).expect("five bits fit");
+                *character = *ALPHABET.get(digit).expect("five bits choose one of 32");
+                low >>= BITS_PER_CHARACTER;
+            }
+            bits >>= CHUNK_BITS;
         }
         formatter.pad(str::from_utf8(&text).expect("the alphabet is ASCII"))
     }
@@ -102,17 +120,20 @@ impl fmt::Debug for Ulid {
 
 /// Whether a ULID can contain this character.
 pub(crate) fn is_ulid_character(byte: u8) -> bool {
-    digit_of(byte).is_some()
+    digit_of(byte) != NO_DIGIT
 }
 
-fn digit_of(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'A'..=b'H' => Some(byte - b'A' + 10),
-        b'J'..=b'K' => Some(byte - b'J' + 18),
-        b'M'..=b'N' => Some(byte - b'M' + 20),
-        b'P'..=b'T' => Some(byte - b'P' + 22),
-        b'V'..=b'Z' => Some(byte - b'V' + 27),
-        _ => None,
+fn digit_of(byte: u8) -> u8 {
+    *DIGITS.get(usize::from(byte)).expect("there is one for each byte")
+}
+
+#[expect(clippy::indexing_slicing, reason = "a constant: what is out of range does not compile")]
+const fn digits() -> [u8; 256] {
+    let mut digits = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < ALPHABET.len() {
+        digits[ALPHABET[digit] as usize] = digit as u8;
+        digit += 1;
     }
+    digits
 }

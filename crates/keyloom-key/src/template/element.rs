@@ -12,8 +12,6 @@
 //!     and none begins with 00 or FF.
 //! I2: Reading accepts only what writing produces, and never panics.
 
-use std::borrow::Cow;
-
 use foundationdb_tuple::{TuplePack, TupleUnpack, Uuid as TupleUuid};
 
 use super::component::{Component, Order};
@@ -74,11 +72,11 @@ pub(super) fn read<'p>(
     let Some((element, rest)) = packed.split_at_checked(length) else {
         return Err(DecodeError::Truncated { wanted: length, found: packed.len() });
     };
-    let plain = match component.order {
-        Order::Ascending => Cow::Borrowed(element),
-        Order::Descending => Cow::Owned(element.iter().map(|byte| !byte).collect()),
+    let value = match component.order {
+        Order::Ascending => decode(kind, element),
+        Order::Descending => decode(kind, &complement(element)),
     };
-    let value = decode(kind, &plain).ok_or_else(wrong)?;
+    let value = value.ok_or_else(wrong)?;
     component.check(&value).map_err(DecodeError::Value)?;
     Ok((value, rest))
 }
@@ -94,6 +92,10 @@ fn direct(order: Order, out: &mut [u8], start: usize) {
             *byte = !*byte;
         }
     }
+}
+
+fn complement(element: &[u8]) -> Vec<u8> {
+    element.iter().map(|byte| !byte).collect()
 }
 
 fn int_bytes(code: u8) -> Option<usize> {

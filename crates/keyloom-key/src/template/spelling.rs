@@ -93,7 +93,11 @@ pub(super) fn read(component: &Component, separator: Option<char>, text: &str) -
 }
 
 /// Appends a text with escapes for what could be mistaken.
-pub(super) fn escape(text: &str, separator: Option<char>, out: &mut String) {
+fn escape(text: &str, separator: Option<char>, out: &mut String) {
+    if !has_escaped(text, separator) {
+        out.push_str(text);
+        return;
+    }
     for character in text.chars() {
         if is_escaped(character, separator) {
             write!(out, "%{:02X}", u32::from(character))
@@ -106,6 +110,9 @@ pub(super) fn escape(text: &str, separator: Option<char>, out: &mut String) {
 
 /// The text without its escapes; none if an escape is missing, broken, or not needed.
 pub(super) fn unescape(text: &str, separator: Option<char>) -> Option<String> {
+    if !has_escaped(text, separator) {
+        return Some(text.to_owned());
+    }
     let mut plain = String::with_capacity(text.len());
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
@@ -124,6 +131,15 @@ pub(super) fn unescape(text: &str, separator: Option<char>) -> Option<String> {
         plain.push(escaped);
     }
     Some(plain)
+}
+
+/// Whether a character of the text is escaped. All of those are ASCII, so bytes tell; looking at
+/// all of them without a branch is fast.
+fn has_escaped(text: &str, separator: Option<char>) -> bool {
+    let separator = separator.and_then(|separator| u8::try_from(separator).ok()).unwrap_or(b'%');
+    text.bytes().fold(false, |found, byte| {
+        found | (byte == b'%') | (byte == separator) | byte.is_ascii_control()
+    })
 }
 
 fn is_escaped(character: char, separator: Option<char>) -> bool {
