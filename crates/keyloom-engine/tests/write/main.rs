@@ -6,7 +6,13 @@
 #[cfg(test)]
 mod batches;
 #[cfg(test)]
+mod capacity;
+#[cfg(test)]
 mod documents;
+#[cfg(test)]
+mod rules;
+#[cfg(test)]
+mod users;
 #[cfg(test)]
 mod versions;
 
