@@ -12,6 +12,8 @@ mod document;
 mod engine;
 mod error;
 pub mod limits;
+mod list;
+mod query;
 mod read;
 pub mod schema;
 mod system;
@@ -23,7 +25,12 @@ pub use check::{CheckReport, Problem, Repair};
 pub use document::Document;
 pub use engine::{Actor, CollectionInfo, Engine, IndexInfo, Mode, Options, RetryPolicy};
 pub use error::{Error, NoIndex};
-pub use keyloom_store::Position;
+pub use keyloom_store::{Direction, Position};
+pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
+pub use query::{
+    Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange, Query,
+    ScanNote, Sort, Test,
+};
 pub use system::{RealSystem, System};
 pub use write::{
     Action, Operation, PlannedKey, Precondition, SetReplacement, Update, WritePlan, Written,

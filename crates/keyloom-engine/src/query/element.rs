@@ -1,0 +1,141 @@
+//! Splits packed keys into the elements of their components without decoding them.
+//!
+//! An element tells its own length (FoundationDB tuple encoding; a descending one is complemented):
+//!
+//! ```text
+//! text 02 … 00    int 0C–1C and |code − 14| bytes    bool 26, 27    ulid, uuid 30 and 16 bytes
+//! ```
+//!
+//! E1: Bytes that are no element give `None`, never a panic.
+
+use keyloom_key::limits::TEMPLATE_COMPONENTS_MAX;
+use keyloom_key::{Head, Order};
+
+use super::candidate::Candidate;
+use crate::catalog::{Collection, Path};
+use crate::error::Error;
+
+/// The elements of a key, by component.
+pub(crate) struct Elements<'k> {
+    slices: [&'k [u8]; TEMPLATE_COMPONENTS_MAX],
+    count: usize,
+}
+
+impl<'k> Elements<'k> {
+    /// Splits a stored key of `path`; its bytes were written by this program, so what does not fit
+    /// is damage.
+    pub(crate) fn of(path: &Path, key: &'k [u8]) -> Result<Elements<'k>, Error> {
+        Elements::split(path, key).ok_or_else(|| {
+            Error::corrupt(format!("key {} of `{}` does not fit it", key.escape_ascii(), path.name))
+        })
+    }
+
+    fn split(path: &Path, key: &'k [u8]) -> Option<Elements<'k>> {
+        let mut rest = key.get(Head::BYTES..)?;
+        let mut elements =
+            Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX], count: path.sources.len() };
+        for (slot, component) in elements.slices.iter_mut().zip(path.template.components()) {
+            let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
+            *slot = element;
+            rest = tail;
+        }
+        rest.is_empty().then_some(elements)
+    }
+
+    /// The element of a component; nothing behind the last.
+    pub(crate) fn get(&self, component: usize) -> &'k [u8] {
+        self.slices.get(component).copied().unwrap_or_default()
+    }
+
+    /// The elements from a component on.
+    pub(crate) fn from(&self, component: usize) -> impl Iterator<Item = (usize, &'k [u8])> + '_ {
+        self.slices.iter().copied().enumerate().take(self.count).skip(component)
+    }
+}
+
+/// The key of the document that an index key names.
+pub(crate) fn document_key_of(
+    collection: &Collection,
+    candidate: &Candidate<'_>,
+    key: &[u8],
+    value: &[u8],
+) -> Result<Vec<u8>, Error> {
+    let mut document = Vec::with_capacity(key.len());
+    let Some(index) = candidate.index else {
+        if candidate.is_document_key() {
+            return Ok(key.to_vec());
+        }
+        collection.key.head.write(&mut document);
+        document.extend_from_slice(value);
+        return Ok(document);
+    };
+    collection.key.head.write(&mut document);
+    let elements = Elements::of(&index.path, key)?;
+    let held = index.path.template.components();
+    for (place, component) in index.key_from.iter().zip(collection.key.template.components()) {
+        let element = elements.get(*place);
+        if held.get(*place).is_some_and(|held| held.order == component.order) {
+            document.extend_from_slice(element);
+        } else {
+            document.extend(element.iter().map(|byte| !byte));
+        }
+    }
+    Ok(document)
+}
+
+/// The length of the element that `packed` begins with.
+pub(crate) fn element_len(packed: &[u8], order: Order) -> Option<usize> {
+    let mask = match order {
+        Order::Ascending => 0x00,
+        Order::Descending => 0xFF,
+    };
+    match packed.first()? ^ mask {
+        0x02 => packed.iter().position(|byte| *byte == mask).map(|end| end + 1),
+        code @ 0x0C..=0x1C => Some(1 + usize::from(code.abs_diff(0x14))),
+        0x26 | 0x27 => Some(1),
+        0x30 => Some(17),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use keyloom_key::{Kind, Template, Ulid, Value};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn every_kind_of_element_tells_its_length() {
+        let kinds = [
+            (Kind::Text, Value::Text("a\u{7f}é".to_owned())),
+            (Kind::Text, Value::Text(String::new())),
+            (Kind::I64, Value::Int(i64::MIN)),
+            (Kind::I64, Value::Int(0)),
+            (Kind::Millis, Value::Int(-1)),
+            (Kind::U64, Value::Unsigned(u64::MAX)),
+            (Kind::Bool, Value::Bool(true)),
+            (Kind::Ulid, Value::Ulid(Ulid::from_bytes([7; 16]))),
+        ];
+        for (kind, value) in kinds {
+            for text in ["{f}", "{f desc}"] {
+                let template = Template::compile(text, &|_| Some(kind.clone())).unwrap();
+                let mut packed = Vec::new();
+                template.pack(std::slice::from_ref(&value), &mut packed).unwrap();
+                let length = packed.len();
+                packed.extend_from_slice(&[0x00, 0xFF, 0x02]);
+                let order = template.components()[0].order;
+                assert_eq!(element_len(&packed, order), Some(length), "{value:?} {text}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_have_a_length_or_none(bytes: Vec<u8>) {
+            for order in [Order::Ascending, Order::Descending] {
+                let _ = element_len(&bytes, order);
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Runs a course: pages, counts, existence.
+//!
+//! X1: Every key and document that is read is counted in the cost.
+//! X2: A page ends early, with a position to go on from, rather than growing beyond its bytes or
+//!     the keys that it may read.
+//! X3: An index key without its document is damage, never skipped.
+
+use keyloom_store::Snapshot;
+
+use super::Cost;
+use super::candidate::Candidate;
+use super::course::{Course, Mode, Stretch};
+use super::cursor::Position;
+use super::distinct::is_first_of_group;
+use super::filter::is_first_key;
+use super::merge::{document_of, group_of};
+use super::plan::Plan;
+use super::stream::{Hit, Stream};
+use crate::catalog::Collection;
+use crate::document::{HeadRecord, Record};
+use crate::error::Error;
+use crate::limits::PAGE_BYTES_MAX;
+
+/// How many keys are read at a time. With the largest documents these are 128 MiB, and a page of
+/// the default size is one batch.
+const BATCH: usize = 128;
+
+/// How many keys a scan tests at a time, so that a small page of a rare kind is not read one by one.
+const BATCH_TESTED: usize = 64;
+
+/// How many keys are counted at a time.
+const BATCH_COUNTED: usize = 1000;
+
+/// What a page reads from and has read.
+pub(crate) struct Reader<'a> {
+    pub(crate) snapshot: &'a dyn Snapshot,
+    pub(crate) collection: &'a Collection,
+    pub(crate) cost: Cost,
+    keys_max: usize,
+}
+
+/// What a page has found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) hits: Vec<Read>,
+    /// Where the next page begins; `None` at the end.
+    pub(crate) next: Option<Position>,
+}
+
+/// A key of the result, and the document behind it.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) hit: Hit,
+    pub(crate) document: Vec<u8>,
+    /// The stored document; nothing if the key covers what is asked.
+    pub(crate) body: Vec<u8>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader that has read nothing.
+    pub(crate) fn new(snapshot: &'a dyn Snapshot, collection: &'a Collection) -> Reader<'a> {
+        Reader { snapshot, collection, cost: Cost::default(), keys_max: usize::MAX }
+    }
+
+    /// How many keys may still be read.
+    pub(super) fn keys_left(&self) -> usize {
+        self.keys_max.saturating_sub(usize::try_from(self.cost.keys_read).unwrap_or(usize::MAX))
+    }
+
+    pub(super) fn count_keys(&mut self, count: usize) {
+        self.cost.keys_read += u64::try_from(count).unwrap_or(u64::MAX);
+    }
+}
+
+/// A page of at most `limit` results behind a position.
+pub(crate) async fn read_page(
+    reader: &mut Reader<'_>,
+    plan: &Plan,
+    limit: usize,
+    after: Option<Position>,
+) -> Result<Found, Error> {
+    let course = &plan.course;
+    if limit == 0 {
+        return Ok(Found::default());
+    }
+    if course.residue.is_some() || course.once {
+        return tested_page(reader, course, limit, after).await;
+    }
+    let mut stream = Stream::open(course, after.as_ref(), limit.saturating_add(1));
+    if course.probe.is_some() {
+        return probed_page(reader, plan, limit, stream).await;
+    }
+    let mut found = Found::default();
+    let mut bytes = 0;
+    loop {
+        let missing = limit - found.hits.len();
+        let mut hits = stream.take(reader, (missing + 1).min(BATCH)).await?;
+        let ends = hits.is_empty();
+        let ahead = hits.len() > missing;
+        hits.truncate(missing);
+        for read in with_bodies(reader, plan, hits).await? {
+            bytes += read.body.len().max(read.hit.value.len());
+            if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
+                return found.ending_here(reader, course);
+            }
+            found.hits.push(read);
+        }
+        if ends {
+            return Ok(found);
+        }
+        if ahead {
+            return found.ending_here(reader, course);
+        }
+        if found.hits.len() == limit {
+            // A whole batch was filled exactly: one more key says whether there is a next page.
+            let more = !stream.take(reader, 1).await?.is_empty();
+            return if more { found.ending_here(reader, course) } else { Ok(found) };
+        }
+    }
+}
+
+/// How many results there are.
+pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Result<u64, Error> {
+    let course = &plan.course;
+    if let Some((_, budget)) = &course.residue {
+        reader.keys_max = *budget;
+    }
+    let mut stream = Stream::open(course, None, usize::MAX);
+    let mut count = 0;
+    let tested = course.residue.is_some() || course.once;
+    loop {
+        let size = if tested { BATCH } else { BATCH_COUNTED };
+        let hits = stream.take(reader, size).await?;
+        if hits.is_empty() {
+            break;
+        }
+        if tested {
+            for read in bodies(reader, course, hits).await? {
+                count += u64::from(passes(reader, course, &read)?);
+            }
+        } else if course.probe.is_some() {
+            for hit in hits {
+                count += u64::from(is_first(reader, course, &hit).await?);
+            }
+        } else {
+            count += u64::try_from(hits.len()).unwrap_or(u64::MAX);
+        }
+    }
+    if reader.keys_left() == 0 {
+        return Err(out_of_budget(reader));
+    }
+    Ok(count)
+}
+
+/// Whether there is any result.
+pub(crate) async fn any_match(reader: &mut Reader<'_>, plan: &Plan) -> Result<bool, Error> {
+    if plan.course.residue.is_some() {
+        let found = tested_page(reader, &plan.course, 1, None).await?;
+        return match (found.hits.is_empty(), found.next) {
+            (false, _) => Ok(true),
+            (true, None) => Ok(false),
+            (true, Some(_)) => Err(out_of_budget(reader)),
+        };
+    }
+    let mut stream = Stream::open(&plan.course, None, 1);
+    Ok(!stream.take(reader, 1).await?.is_empty())
+}
+
+/// A page whose documents are tested one by one; `next` stands behind the last one that was.
+async fn tested_page(
+    reader: &mut Reader<'_>,
+    course: &Course,
+    limit: usize,
+    after: Option<Position>,
+) -> Result<Found, Error> {
+    reader.keys_max = course.budget(limit);
+    let mut stream = Stream::open(course, after.as_ref(), reader.keys_max);
+    let mut found = Found { next: after, ..Found::default() };
+    let mut bytes = 0;
+    while found.hits.len() < limit && reader.keys_left() > 0 {
+        let missing = limit - found.hits.len();
+        let hits = stream.take(reader, missing.clamp(BATCH_TESTED, BATCH)).await?;
+        if hits.is_empty() {
+            if reader.keys_left() > 0 {
+                found.next = None;
+            }
+            return Ok(found);
+        }
+        for read in bodies(reader, course, hits).await? {
+            if found.hits.len() == limit {
+                return Ok(found);
+            }
+            let passed = passes(reader, course, &read)?;
+            bytes += if passed { read.body.len() } else { 0 };
+            if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
+                return Ok(found);
+            }
+            found.next = Some(position(reader, course, &read)?);
+            if passed {
+                found.hits.push(read);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// A page of the first keys of groups along a range.
+async fn probed_page(
+    reader: &mut Reader<'_>,
+    plan: &Plan,
+    limit: usize,
+    mut stream: Stream<'_>,
+) -> Result<Found, Error> {
+    let course = &plan.course;
+    let mut hits = stream.take(reader, limit + 1).await?;
+    let ahead = hits.len() > limit;
+    hits.truncate(limit);
+    let last = hits.last().map(|hit| Position::Key(hit.key.clone()));
+    let mut firsts = Vec::with_capacity(hits.len());
+    for hit in hits {
+        if is_first(reader, course, &hit).await? {
+            firsts.push(hit);
+        }
+    }
+    let mut found = Found { next: last.filter(|_| ahead), ..Found::default() };
+    let mut bytes = 0;
+    while !firsts.is_empty() {
+        let rest = firsts.split_off(firsts.len().min(BATCH));
+        for read in with_bodies(reader, plan, firsts).await? {
+            bytes += read.body.len();
+            if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
+                return found.ending_here(reader, course);
+            }
+            found.hits.push(read);
+        }
+        firsts = rest;
+    }
+    Ok(found)
+}
+
+impl Found {
+    /// The page ends at its last result, and there is more.
+    fn ending_here(mut self, reader: &Reader<'_>, course: &Course) -> Result<Found, Error> {
+        self.next = match self.hits.last() {
+            Some(read) => Some(position(reader, course, read)?),
+            None => None,
+        };
+        Ok(self)
+    }
+}
+
+/// Where a key stands in its course.
+fn position(reader: &Reader<'_>, course: &Course, read: &Read) -> Result<Position, Error> {
+    Ok(match course.mode {
+        Mode::Chain => Position::Key(read.hit.key.clone()),
+        Mode::Merge => Position::Tail {
+            tail: stretch_of(course, &read.hit).tail(&read.hit.key).to_vec(),
+            document: read.document.clone(),
+        },
+        Mode::Groups => {
+            let tail = group_of(reader, course, &read.hit)?;
+            Position::Tail { tail, document: Vec::new() }
+        }
+    })
+}
+
+/// The documents of hits, unless the keys hold all that is asked.
+async fn with_bodies(
+    reader: &mut Reader<'_>,
+    plan: &Plan,
+    hits: Vec<Hit>,
+) -> Result<Vec<Read>, Error> {
+    if !plan.covering {
+        return bodies(reader, &plan.course, hits).await;
+    }
+    let mut reads = Vec::with_capacity(hits.len());
+    for hit in hits {
+        let document = document_of(reader, stretch_of(&plan.course, &hit), &hit)?;
+        reads.push(Read { hit, document, body: Vec::new() });
+    }
+    Ok(reads)
+}
+
+/// The documents of hits: those of document keys are at hand, the others are fetched at once.
+async fn bodies(
+    reader: &mut Reader<'_>,
+    course: &Course,
+    hits: Vec<Hit>,
+) -> Result<Vec<Read>, Error> {
+    let mut wanted = Vec::with_capacity(hits.len());
+    for hit in &hits {
+        let stretch = stretch_of(course, hit);
+        wanted.push(document_of(reader, stretch, hit)?);
+    }
+    let at_hand = |hit: &Hit, key: &Vec<u8>| hit.key == *key;
+    if hits.iter().zip(&wanted).all(|(hit, key)| at_hand(hit, key)) {
+        let reads = hits.into_iter().zip(wanted).map(|(mut hit, document)| {
+            let body = std::mem::take(&mut hit.value);
+            Read { hit, document, body }
+        });
+        return Ok(reads.collect());
+    }
+    reader.cost.documents_read += u64::try_from(wanted.len()).unwrap_or(u64::MAX);
+    let stored = reader.snapshot.get_many(&wanted).await?;
+    let mut reads = Vec::with_capacity(hits.len());
+    for ((hit, document), stored) in hits.into_iter().zip(wanted).zip(stored) {
+        let Some(stored) = stored else { return Err(orphan(reader, course, &hit, &document)) };
+        reads.push(Read { hit, document, body: stored.value });
+    }
+    Ok(reads)
+}
+
+/// X3.
+fn orphan(reader: &Reader<'_>, course: &Course, hit: &Hit, document: &[u8]) -> Error {
+    let spelled = |path: &crate::catalog::Path, key: &[u8]| {
+        let text = path.unpack(key).and_then(|values| path.render(&values));
+        text.unwrap_or_else(|_| key.escape_ascii().to_string())
+    };
+    let collection = reader.collection;
+    let at = stretch_of(course, hit).at;
+    let (label, key) = match Candidate::of(collection, at) {
+        Some(candidate) => (candidate.label(), spelled(candidate.path, &hit.key)),
+        None => ("a path".to_owned(), hit.key.escape_ascii().to_string()),
+    };
+    Error::corrupt(format!(
+        "{label} of `{}` has the key `{key}`, but there is no document `{}`",
+        collection.name,
+        spelled(&collection.key, document)
+    ))
+}
+
+/// Whether a document satisfies what the ranges left over, and counts at this key.
+fn passes(reader: &Reader<'_>, course: &Course, read: &Read) -> Result<bool, Error> {
+    let collection = reader.collection;
+    let head = HeadRecord::decode(&read.body)?;
+    let record = Record::stored(collection, head.data)?;
+    if let Some((residue, _)) = &course.residue {
+        let key = collection.key.render(&collection.key.unpack(&read.document)?)?;
+        if !residue.holds(&key, &record, &head) {
+            return Ok(false);
+        }
+    }
+    if course.once {
+        let stretch = stretch_of(course, &read.hit);
+        return is_first_key(collection, course, stretch, &read.hit.key, (&record, &head));
+    }
+    Ok(true)
+}
+
+async fn is_first(reader: &mut Reader<'_>, course: &Course, hit: &Hit) -> Result<bool, Error> {
+    match &course.probe {
+        None => Ok(true),
+        Some(probe) => {
+            is_first_of_group(reader, course, probe, stretch_of(course, hit), &hit.key).await
+        }
+    }
+}
+
+fn stretch_of<'c>(course: &'c Course, hit: &Hit) -> &'c Stretch {
+    course.stretches.get(hit.stretch).expect("a stream counts the ranges of its course")
+}
+
+fn out_of_budget(reader: &Reader<'_>) -> Error {
+    Error::LimitExceeded {
+        what: "the scan has read all keys that it may, and is not at the end".to_owned(),
+        found: usize::try_from(reader.cost.keys_read).unwrap_or(usize::MAX),
+        max: reader.keys_max,
+    }
+}

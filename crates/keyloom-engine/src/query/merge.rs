@@ -1,0 +1,204 @@
+//! Several ranges at once, ordered by what follows their bound components.
+//!
+//! M1: Each range is read one key ahead, and only when the next key is asked for.
+//! M2: Keys come in the order of (tail, document); what several ranges bring of one document, with
+//!     equal tails, comes once.
+//! M3: In groups, of all keys whose tails begin with the same element only the first comes, and
+//!     the rest of the group is jumped over, not read.
+
+use keyloom_store::{Direction, KeyRange, Scan, ScanOptions};
+
+use super::candidate::Candidate;
+use super::course::{Course, Mode, Stretch};
+use super::cursor::Position;
+use super::element::{document_key_of, element_len};
+use super::execute::Reader;
+use super::stream::{Hit, skip};
+use crate::error::Error;
+
+/// Ranges that are merged.
+pub(super) struct Merge<'p> {
+    course: &'p Course,
+    lanes: Vec<Lane>,
+    after: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// One range of a merge.
+struct Lane {
+    stretch: usize,
+    /// What is left of it.
+    range: KeyRange,
+    scan: Option<Box<dyn Scan>>,
+    head: Option<LaneHead>,
+}
+
+/// The key that a range is at.
+struct LaneHead {
+    hit: Hit,
+    tail: Vec<u8>,
+    document: Vec<u8>,
+}
+
+impl<'p> Merge<'p> {
+    pub(super) fn open(course: &'p Course, after: Option<&Position>) -> Merge<'p> {
+        let after = match after {
+            Some(Position::Tail { tail, document }) => Some((tail.clone(), document.clone())),
+            Some(Position::Key(_)) | None => None,
+        };
+        let lanes = course.stretches.iter().enumerate().map(|(place, stretch)| {
+            let mut range = stretch.range.clone();
+            match &after {
+                Some((tail, document)) if document.is_empty() => {
+                    skip(&mut range, &stretch.key_with(tail), course.direction);
+                }
+                // Another document may have the same tail: begin with it, and look.
+                Some((tail, _)) => begin(&mut range, &stretch.key_with(tail), course.direction),
+                None => {}
+            }
+            Lane { stretch: place, range, scan: None, head: None }
+        });
+        let lanes = lanes.filter(|lane| !lane.range.is_empty()).collect();
+        Merge { course, lanes, after: after.filter(|(_, document)| !document.is_empty()) }
+    }
+
+    pub(super) async fn take(
+        &mut self,
+        reader: &mut Reader<'_>,
+        count: usize,
+    ) -> Result<Vec<Hit>, Error> {
+        let mut hits = Vec::with_capacity(count.min(128));
+        while hits.len() < count {
+            if !self.fill(reader).await? {
+                break;
+            }
+            let Some(hit) = self.pop(reader)? else { break };
+            hits.push(hit);
+        }
+        Ok(hits)
+    }
+
+    /// Sees to it that every range is at a key or at its end; `false` if that may not be read.
+    async fn fill(&mut self, reader: &mut Reader<'_>) -> Result<bool, Error> {
+        let Merge { course, lanes, after } = self;
+        for lane in lanes.iter_mut() {
+            while lane.head.is_none() && !lane.range.is_empty() {
+                if reader.keys_left() == 0 {
+                    return Ok(false);
+                }
+                lane.load(reader, course).await?;
+                let passed = |head: &LaneHead| {
+                    after.as_ref().is_some_and(|(tail, document)| {
+                        let order = (&head.tail, &head.document).cmp(&(tail, document));
+                        match course.direction {
+                            Direction::Forward => order.is_le(),
+                            Direction::Reverse => order.is_ge(),
+                        }
+                    })
+                };
+                lane.head = lane.head.take().filter(|head| !passed(head));
+            }
+        }
+        Ok(true)
+    }
+
+    /// The first of the keys that the ranges are at; ranges that are at the same one go on.
+    fn pop(&mut self, reader: &Reader<'_>) -> Result<Option<Hit>, Error> {
+        let heads = self.lanes.iter().filter_map(|lane| lane.head.as_ref());
+        let by_place = |one: &&LaneHead, other: &&LaneHead| {
+            (&one.tail, &one.document).cmp(&(&other.tail, &other.document))
+        };
+        let first = match self.course.direction {
+            Direction::Forward => heads.min_by(by_place),
+            Direction::Reverse => heads.max_by(by_place),
+        };
+        let Some(first) = first else { return Ok(None) };
+        let (hit, tail, document) = (first.hit.clone(), first.tail.clone(), first.document.clone());
+        let group = match self.course.mode {
+            Mode::Groups => Some(group_of(reader, self.course, &hit)?),
+            Mode::Chain | Mode::Merge => None,
+        };
+        for lane in &mut self.lanes {
+            let Some(head) = &lane.head else { continue };
+            match &group {
+                Some(group) if head.tail.starts_with(group) => {
+                    lane.head = None;
+                    lane.scan = None;
+                    if let Some(stretch) = self.course.stretches.get(lane.stretch) {
+                        skip(&mut lane.range, &stretch.key_with(group), self.course.direction);
+                    }
+                }
+                None if head.tail == tail && head.document == document => lane.head = None,
+                _ => {}
+            }
+        }
+        Ok(Some(hit))
+    }
+}
+
+impl Lane {
+    async fn load(&mut self, reader: &mut Reader<'_>, course: &Course) -> Result<(), Error> {
+        let mut scan = match self.scan.take() {
+            Some(scan) => scan,
+            None => {
+                let limit = if course.mode == Mode::Groups { 1 } else { usize::MAX };
+                let options = ScanOptions { direction: course.direction, limit };
+                reader.cost.ranges += 1;
+                reader.snapshot.scan(&self.range, options).await?
+            }
+        };
+        let mut entries = scan.next(1).await?;
+        reader.count_keys(entries.len());
+        let (Some(entry), Some(stretch)) = (entries.pop(), course.stretches.get(self.stretch))
+        else {
+            self.range.to.clone_from(&self.range.from);
+            return Ok(());
+        };
+        self.scan = Some(scan);
+        let hit = Hit::new(self.stretch, entry);
+        let tail = stretch.tail(&hit.key).to_vec();
+        let document = document_of(reader, stretch, &hit)?;
+        self.head = Some(LaneHead { hit, tail, document });
+        Ok(())
+    }
+}
+
+/// The first element of a key's tail, which its group shares.
+pub(super) fn group_of(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<Vec<u8>, Error> {
+    let group = || {
+        let stretch = course.stretches.get(hit.stretch)?;
+        let candidate = Candidate::of(reader.collection, stretch.at)?;
+        let (component, _) = candidate.component(stretch.bound)?;
+        let tail = stretch.tail(&hit.key);
+        tail.get(..element_len(tail, component.order)?)
+    };
+    let group = group().map(<[u8]>::to_vec);
+    group.ok_or_else(|| Error::corrupt(format!("key {} has no group", hit.key.escape_ascii())))
+}
+
+/// The key of the document that a hit belongs to.
+pub(super) fn document_of(
+    reader: &Reader<'_>,
+    stretch: &Stretch,
+    hit: &Hit,
+) -> Result<Vec<u8>, Error> {
+    let candidate = Candidate::of(reader.collection, stretch.at);
+    let candidate = candidate.expect("a plan is run with the collection that it was made for");
+    document_key_of(reader.collection, &candidate, &hit.key, &hit.value)
+}
+
+/// Narrows a range to what begins with `key` or comes behind it.
+fn begin(range: &mut KeyRange, key: &[u8], direction: Direction) {
+    match direction {
+        Direction::Forward => {
+            if range.from.as_slice() < key {
+                range.from = key.to_vec();
+            }
+        }
+        Direction::Reverse => {
+            let behind = [key, &[0xFF]].concat();
+            if behind < range.to {
+                range.to = behind;
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The plan of a query as people and programs see it.
+//!
+//! L1: What is shown is what runs: ranges, direction and bounds are those of the [`Course`].
+
+use std::fmt;
+
+use keyloom_store::Direction;
+
+use super::course::{Course, Mode};
+use crate::catalog::Collection;
+use crate::error::Error;
+use crate::limits::ARRAY_ELEMENTS_MAX;
+
+/// How a query is answered.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The path whose keys are read: `key`, `index:name`, `unique:name`; `any(…, …)` if there are
+    /// several, `counter` for the number of all documents, `nothing` if no document can match.
+    pub path: String,
+    /// The key ranges, in ascending order.
+    pub ranges: Vec<PlanRange>,
+    /// Which end of the ranges comes first.
+    pub direction: Direction,
+    /// Whether all that was selected is in the keys, so that no document is fetched.
+    pub covering: bool,
+    /// The most keys that a page reads.
+    pub keys_read_max: u64,
+    /// Set if no key serves the query and a scan was allowed.
+    pub scan: Option<ScanNote>,
+    /// With `distinct` along a range: the path that is asked whether a group has come before.
+    pub probe: Option<String>,
+    pub(crate) course: Course,
+}
+
+/// A key range of a plan, in text spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanRange {
+    /// The path that it belongs to.
+    pub path: String,
+    /// Where it begins.
+    pub from: String,
+    /// Where it ends; not part of it. A `*` at the end stands for everything that begins so.
+    pub to: String,
+}
+
+/// That a plan is a scan, and what it leaves to a filter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanNote {
+    /// The most keys that it reads for a page.
+    pub budget: usize,
+    /// The conditions that are tested on each document.
+    pub filtered: Vec<String>,
+}
+
+/// Why there is no plan.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The request makes no sense.
+    Invalid(Error),
+    /// No declared key serves it; this one would.
+    NoIndex {
+        /// Why.
+        reason: String,
+        /// The template to add.
+        suggest: String,
+        /// The keys that it adds to each write.
+        keys_per_write: u32,
+    },
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Invalid(error)
+    }
+}
+
+impl Plan {
+    /// The plan of a course for pages of at most `limit` results.
+    pub(crate) fn new(
+        collection: &Collection,
+        course: Course,
+        limit: usize,
+        covering: bool,
+    ) -> Plan {
+        let mut paths: Vec<&str> = Vec::with_capacity(2);
+        for stretch in &course.stretches {
+            if !paths.contains(&stretch.shown.path.as_str()) {
+                paths.push(&stretch.shown.path);
+            }
+        }
+        let path = match paths.as_slice() {
+            [] => "nothing".to_owned(),
+            [path] => (*path).to_owned(),
+            paths => format!("any({})", paths.join(", ")),
+        };
+        let scan = course.residue.as_ref().map(|(residue, budget)| ScanNote {
+            budget: *budget,
+            filtered: residue.describe(collection),
+        });
+        Plan {
+            path,
+            ranges: course.stretches.iter().map(|stretch| stretch.shown.clone()).collect(),
+            direction: course.direction,
+            covering,
+            keys_read_max: keys_read_max(&course, limit),
+            scan,
+            probe: course.probe.as_ref().map(|probe| probe.label.clone()),
+            course,
+        }
+    }
+
+    /// The plan where conditions exclude each other.
+    pub(crate) fn nothing(collection: &Collection) -> Plan {
+        Plan::new(collection, Course::empty(), 0, false)
+    }
+
+    /// The plan that reads the number of all documents.
+    pub(crate) fn counter() -> Plan {
+        Plan {
+            path: "counter".to_owned(),
+            ranges: Vec::new(),
+            direction: Direction::Forward,
+            covering: false,
+            keys_read_max: 1,
+            scan: None,
+            probe: None,
+            course: Course::empty(),
+        }
+    }
+
+    /// The same ranges, for the question whether there is any key in them.
+    pub(crate) fn for_existence(mut self) -> Plan {
+        self.course.mode = Mode::Chain;
+        self.course.once = false;
+        if self.course.residue.is_none() {
+            let points = self.course.stretches.iter().filter(|stretch| stretch.is_point).count();
+            let other = usize::from(points < self.course.stretches.len());
+            self.keys_read_max = u64::try_from(points.max(other)).unwrap_or(u64::MAX);
+        }
+        self
+    }
+}
+
+impl Course {
+    /// A course without ranges.
+    pub(crate) fn empty() -> Course {
+        Course {
+            mode: Mode::Chain,
+            direction: Direction::Forward,
+            stretches: Vec::new(),
+            once: false,
+            repeats: false,
+            probe: None,
+            residue: None,
+            select: None,
+        }
+    }
+
+    /// Whether every range is a single key.
+    pub(crate) fn is_points(&self) -> bool {
+        self.mode == Mode::Chain && self.stretches.iter().all(|stretch| stretch.is_point)
+    }
+
+    /// The most keys that a page of `limit` results may read when it tests documents.
+    pub(crate) fn budget(&self, limit: usize) -> usize {
+        match &self.residue {
+            Some((_, budget)) => *budget,
+            // Each document may have a key for each of its elements.
+            None if self.once => limit.saturating_add(1).saturating_mul(ARRAY_ELEMENTS_MAX),
+            None => usize::MAX,
+        }
+    }
+}
+
+fn keys_read_max(course: &Course, limit: usize) -> u64 {
+    let ranges = course.stretches.len();
+    let max = match course.mode {
+        _ if limit == 0 || ranges == 0 => 0,
+        _ if course.residue.is_some() || course.once => course.budget(limit),
+        // Each candidate but the one ahead may find an earlier key.
+        _ if course.probe.is_some() => 2 * limit + 1,
+        Mode::Chain if course.is_points() => ranges,
+        Mode::Chain => limit + 1,
+        Mode::Merge if !course.repeats => limit + ranges,
+        // Every range may bring the same documents, or groups.
+        Mode::Merge | Mode::Groups => (limit + 1) * ranges,
+    };
+    u64::try_from(max).unwrap_or(u64::MAX)
+}
+
+/// One line for one range, otherwise one line for the plan and one for each range.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plan { path, ranges, direction, covering, keys_read_max, scan, probe, course: _ } =
+            self;
+        write!(f, "{path}")?;
+        if let [PlanRange { from, to, .. }] = ranges.as_slice() {
+            write!(f, "  {from} .. {to}")?;
+        }
+        let direction = match direction {
+            Direction::Forward => "forward",
+            Direction::Reverse => "reverse",
+        };
+        write!(f, "  {direction}")?;
+        if *covering {
+            f.write_str("  covering")?;
+        }
+        let unit = if *keys_read_max == 1 { "key" } else { "keys" };
+        write!(f, "  ≤ {keys_read_max} {unit}")?;
+        if let Some(probe) = probe {
+            write!(f, "  first of each group by {probe}")?;
+        }
+        if let Some(ScanNote { filtered, .. }) = scan {
+            write!(f, "  scan, filtered by {}", filtered.join("; "))?;
+        }
+        if ranges.len() > 1 {
+            for PlanRange { path, from, to } in ranges {
+                write!(f, "\n  {path}  {from} .. {to}")?;
+            }
+        }
+        Ok(())
+    }
+}
