@@ -28,8 +28,8 @@ pub use error::{Error, NoIndex};
 pub use keyloom_store::{Direction, Position};
 pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
 pub use query::{
-    Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange, Query,
-    ScanNote, Sort, Test,
+    Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,
+    Query, ScanNote, Sort, Test,
 };
 pub use system::{RealSystem, System};
 pub use write::{

@@ -194,11 +194,7 @@ fn bound_values(binding: &Binding<'_>, branch: &Branch) -> Vec<Vec<Value>> {
 }
 
 /// The values of a slot; a term that fills two components has the same value in both.
-fn choices<'b>(
-    slot: &Slot,
-    branch: &'b Branch,
-    given: &[(usize, &'b Value)],
-) -> Vec<Choice<'b>> {
+fn choices<'b>(slot: &Slot, branch: &'b Branch, given: &[(usize, &'b Value)]) -> Vec<Choice<'b>> {
     match slot {
         Slot::Cut(text) => vec![(Cow::Owned(Value::Text(text.clone())), None)],
         Slot::Buckets(count) => {

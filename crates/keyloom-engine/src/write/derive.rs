@@ -11,6 +11,7 @@ use keyloom_store::Stored;
 use serde_json::Value as Json;
 
 use super::change::{DocumentChange, NewDocument, OldDocument};
+use super::fill::{Generated, Supply};
 use crate::catalog::{Catalog, Collection, Derive};
 use crate::document::{Members, Record};
 use crate::engine::Engine;
@@ -117,7 +118,8 @@ impl Engine {
         }
         let data = Members::with_added(b"{}", &members);
         let old_data = old.map(|old| old.head().data);
-        Ok(self.fill(collection, &data, old_data, now_millis)?.data)
+        let supply = Supply { now_millis, drawn: &mut Generated::default() };
+        Ok(self.fill(collection, &data, old_data, supply)?.data)
     }
 }
 

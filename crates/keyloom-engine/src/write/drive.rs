@@ -5,7 +5,7 @@ use keyloom_store::{CommitOutcome, StoreError};
 use super::draft::{Draft, Reason, Witness, taken_error};
 use super::prepare::{Known, Request};
 use super::{Action, Operation, Written};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Source};
 use crate::document::{HeadRecord, Tombstone};
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
@@ -28,7 +28,7 @@ impl Engine {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let catalog = self.catalog();
             let draft = self
-                .prepare(&catalog, Request { actor, operations }, &known)
+                .prepare(&catalog, Request { actor, operations }, &mut known)
                 .await
                 .map_err(unwrap)?;
             match self.try_commit(draft).await? {
@@ -145,8 +145,12 @@ impl Engine {
                 if !generated {
                     return Err(taken_error(collection, unique, &key).of(operation));
                 }
-                known.codes_taken += 1;
-                if known.codes_taken >= CODE_ATTEMPTS_MAX {
+                let drawn = known.drawn.entry(operation.unwrap_or(usize::MAX)).or_default();
+                drawn.taken += 1;
+                drawn
+                    .values
+                    .retain(|field, _| !unique.path.sources.contains(&Source::Field(*field)));
+                if drawn.taken >= CODE_ATTEMPTS_MAX {
                     return Err(codes_exhausted(&collection.name, &unique.path.name).of(operation));
                 }
             }

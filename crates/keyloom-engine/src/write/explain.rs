@@ -46,7 +46,7 @@ impl Engine {
         check_request(actor, operations)?;
         let catalog = self.catalog();
         let draft = self
-            .prepare(&catalog, Request { actor, operations }, &Known::default())
+            .prepare(&catalog, Request { actor, operations }, &mut Known::default())
             .await
             .map_err(|error| if operations.len() == 1 { unwrap_single(error) } else { error })?;
         let mut plan = WritePlan {

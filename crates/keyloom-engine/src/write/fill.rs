@@ -1,5 +1,8 @@
 //! Completes the data of a document: generated values, defaults, and what the engine keeps.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use crate::catalog::{Collection, Field, Generate};
 use crate::document::Members;
 use crate::engine::Engine;
@@ -7,6 +10,17 @@ use crate::error::Error;
 
 /// The characters of a generated code: no 0, 1, I and O, which people mix up.
 const CODE_ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
+
+/// What was generated for a document, as JSON text by field.
+pub(super) type Generated = BTreeMap<usize, String>;
+
+/// Where generated values come from.
+pub(super) struct Supply<'a> {
+    pub(super) now_millis: u64,
+    /// What earlier attempts at the same write drew: a value that was free stays, so that of a
+    /// thousand documents only the one whose code was taken gets another.
+    pub(super) drawn: &'a mut Generated,
+}
 
 /// Data with everything that the engine adds.
 pub(super) struct Filled {
@@ -23,7 +37,7 @@ impl Engine {
         collection: &Collection,
         data: &[u8],
         old: Option<&[u8]>,
-        now_millis: u64,
+        supply: Supply<'_>,
     ) -> Result<Filled, Error> {
         let members = Members::parse(data)?;
         let old = old.map(Members::parse).transpose()?;
@@ -39,7 +53,12 @@ impl Engine {
                 (Some(_), Some(kept)) => Some(kept.to_owned()),
                 (Some(generate), None) => {
                     generated.push(place);
-                    Some(self.generate(generate, now_millis)?)
+                    Some(match supply.drawn.entry(place) {
+                        Entry::Occupied(drawn) => drawn.get().clone(),
+                        Entry::Vacant(free) => {
+                            free.insert(self.generate(generate, supply.now_millis)?).clone()
+                        }
+                    })
                 }
                 (None, Some(kept)) if field.derived => Some(kept.to_owned()),
                 (None, _) => default_of(field),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::change::{DocumentChange, NewDocument, OldDocument};
+use super::fill::Supply;
 use super::rules::{check_change, check_rules};
 use super::{Action, Precondition, patch};
 use crate::catalog::Collection;
@@ -19,16 +20,16 @@ pub(super) struct Intent<'a> {
     pub(super) action: &'a Action,
     /// The document that is stored under the operation's key.
     pub(super) old: Option<OldDocument>,
-    pub(super) now_millis: u64,
+    pub(super) supply: Supply<'a>,
 }
 
 impl Engine {
     /// What an operation does to its document; `None` if there is nothing to do.
     pub(super) fn decide(&self, intent: Intent<'_>) -> Result<Option<DocumentChange>, Error> {
-        let Intent { operation, collection, actor, action, old, now_millis } = intent;
+        let Intent { operation, collection, actor, action, old, supply } = intent;
         let new = match action {
             Action::Create { key, data, description } => {
-                let mut new = self.new_document(collection, data, None, now_millis)?;
+                let mut new = self.new_document(collection, data, None, supply)?;
                 if let Some(key) = key {
                     check_given_key(collection, key, &new)?;
                 }
@@ -37,7 +38,7 @@ impl Engine {
             }
             Action::Put { key, precondition, data, description } => {
                 check_precondition(key, *precondition, old.as_ref())?;
-                let mut new = self.new_document(collection, data, old.as_ref(), now_millis)?;
+                let mut new = self.new_document(collection, data, old.as_ref(), supply)?;
                 if old.is_none() {
                     check_given_key(collection, key, &new)?;
                 }
@@ -51,7 +52,7 @@ impl Engine {
                 };
                 check_precondition(key, *precondition, Some(old))?;
                 let data = patch::merge(old.head().data, patch)?;
-                let mut new = self.new_document(collection, &data, Some(old), now_millis)?;
+                let mut new = self.new_document(collection, &data, Some(old), supply)?;
                 new.description = old.head().description.map(str::to_owned);
                 Some(new)
             }
@@ -81,10 +82,10 @@ impl Engine {
         collection: &Collection,
         data: &[u8],
         old: Option<&OldDocument>,
-        now_millis: u64,
+        supply: Supply<'_>,
     ) -> Result<NewDocument, Error> {
         let old_data = old.map(|old| old.head().data);
-        let filled = self.fill(collection, data, old_data, now_millis)?;
+        let filled = self.fill(collection, data, old_data, supply)?;
         let members = Members::parse(&filled.data)?;
         let record = Record::read(collection, &collection.fields, &members)?;
         check_rules(collection, &collection.fields, &members, &record)?;

@@ -1,6 +1,6 @@
 //! Reads what a write depends on and builds its commit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use keyloom_store::{Snapshot, Stamp, Stored};
 
@@ -8,6 +8,7 @@ use super::capacity::make_room;
 use super::change::{DocumentChange, OldDocument, facts};
 use super::derive::deltas;
 use super::draft::{Draft, Guard, Materials, build, references};
+use super::fill::{Generated, Supply};
 use super::intent::Intent;
 use super::{Action, Operation, Written};
 use crate::catalog::Catalog;
@@ -23,13 +24,28 @@ pub(super) struct Request<'a> {
     pub(super) operations: &'a [Operation],
 }
 
+/// One attempt at a request.
+struct Attempt<'a> {
+    request: Request<'a>,
+    version: u64,
+    drawn: &'a mut BTreeMap<usize, Drawn>,
+}
+
 /// What earlier attempts at the same write found out.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Tombstones by document key.
     pub(super) tombstones: HashMap<Vec<u8>, (Tombstone, Stamp)>,
-    /// How often a generated code was taken.
-    pub(super) codes_taken: usize,
+    /// What was generated, by operation.
+    pub(super) drawn: BTreeMap<usize, Drawn>,
+}
+
+/// What was generated for one operation.
+#[derive(Debug, Default)]
+pub(super) struct Drawn {
+    pub(super) values: Generated,
+    /// How often one of them was taken by another document.
+    pub(super) taken: usize,
 }
 
 /// Changes that were decided from the operations alone.
@@ -75,11 +91,12 @@ impl Engine {
         &self,
         catalog: &Catalog,
         request: Request<'_>,
-        known: &Known,
+        known: &mut Known,
     ) -> Result<Draft, Error> {
         let version = self.next_version();
         let mut reads = Reads { engine: self, snapshot: None };
-        let (changes, absent) = self.decide_all(catalog, request, version, &mut reads).await?;
+        let attempt = Attempt { request, version, drawn: &mut known.drawn };
+        let (changes, absent) = self.decide_all(catalog, attempt, &mut reads).await?;
         let results = absent.iter().map(|(place, _)| (*place, absent_result(request, *place)));
         let results: Vec<_> = results.collect();
         let decided = Decided { changes, absent, version, guard: None };
@@ -131,11 +148,10 @@ impl Engine {
     async fn decide_all(
         &self,
         catalog: &Catalog,
-        request: Request<'_>,
-        version: u64,
+        attempt: Attempt<'_>,
         reads: &mut Reads<'_>,
     ) -> Result<(Vec<DocumentChange>, Vec<(usize, Vec<u8>)>), Error> {
-        let Request { actor, operations } = request;
+        let Attempt { request: Request { actor, operations }, version, drawn } = attempt;
         let mut keys = Vec::new();
         for (place, operation) in operations.iter().enumerate() {
             let collection = catalog.collection(&operation.collection);
@@ -159,8 +175,9 @@ impl Engine {
                 }
             };
             let action = &operation.action;
-            let now_millis = version / 1000;
-            let intent = Intent { operation: place, collection, actor, action, old, now_millis };
+            let drawn = &mut drawn.entry(place).or_default().values;
+            let supply = Supply { now_millis: version / 1000, drawn };
+            let intent = Intent { operation: place, collection, actor, action, old, supply };
             match self.decide(intent).map_err(|error| error.of(Some(place)))? {
                 Some(change) => changes.push(change),
                 None => absent.push((place, key)),

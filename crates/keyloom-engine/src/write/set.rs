@@ -13,6 +13,7 @@ use serde_json::Value as Json;
 use super::change::{DocumentChange, OldDocument};
 use super::draft::{Guard, guard_key};
 use super::drive::{Tried, attempts_max, check_request, unwrap_single};
+use super::fill::{Generated, Supply};
 use super::intent::Intent;
 use super::prepare::{Decided, Known, Reads};
 use super::{Action, Operation, Precondition, Written};
@@ -73,7 +74,7 @@ impl Engine {
                 operations: &operations,
                 now_millis: version / 1000,
             };
-            let changes = self.set_changes(&plan, stored)?;
+            let changes = self.set_changes(&plan, stored, &mut known)?;
             let decided = Decided { changes, absent: Vec::new(), version, guard: Some(guard) };
             let draft = self.prepare_changes(&catalog, decided, &known, reads).await;
             match self.try_commit(draft.map_err(unwrap_single)?).await? {
@@ -94,11 +95,14 @@ impl Engine {
         &self,
         plan: &SetPlan<'_>,
         stored: Stored,
+        known: &mut Known,
     ) -> Result<Vec<DocumentChange>, Error> {
         let mut left = stored;
         let mut wanted: BTreeMap<Vec<u8>, DocumentChange> = BTreeMap::new();
         for (place, operation) in plan.operations.iter().enumerate() {
-            let change = self.set_member(plan, place, &operation.action, &left)?;
+            let drawn = &mut known.drawn.entry(place).or_default().values;
+            let old = stored_like(plan.collection, data_of(&operation.action), &left)?;
+            let change = self.set_member(plan, place, old, drawn)?;
             let Some(new) = &change.new else { continue };
             wanted.entry(new.key.clone()).or_insert(change);
         }
@@ -133,19 +137,17 @@ impl Engine {
         &self,
         plan: &SetPlan<'_>,
         place: usize,
-        action: &Action,
-        stored: &Stored,
+        old: Option<OldDocument>,
+        drawn: &mut Generated,
     ) -> Result<DocumentChange, Error> {
-        let Action::Create { data, .. } = action else {
-            unreachable!("a set is made of creates");
-        };
-        let old = stored_like(plan.collection, data, stored)?;
+        let action = plan.operations.get(place).map(|operation| &operation.action);
+        let action = action.expect("a member has an operation");
         let action = match &old {
             None => action.clone(),
             Some(old) => Action::Put {
                 key: plan.collection.key.render(&plan.collection.key.unpack(&old.key)?)?,
                 precondition: Precondition::Any,
-                data: data.clone(),
+                data: data_of(action).to_vec(),
                 description: old.head().description.map(str::to_owned),
             },
         };
@@ -155,7 +157,7 @@ impl Engine {
             actor: plan.actor,
             action: &action,
             old,
-            now_millis: plan.now_millis,
+            supply: Supply { now_millis: plan.now_millis, drawn },
         };
         let change = self.decide(intent).map_err(|error| error.of(Some(place)))?;
         let change = change.expect("a create or a put always does something");
@@ -175,6 +177,13 @@ struct SetPlan<'a> {
     values: &'a [Value],
     operations: &'a [Operation],
     now_millis: u64,
+}
+
+fn data_of(action: &Action) -> &[u8] {
+    match action {
+        Action::Create { data, .. } | Action::Put { data, .. } => data,
+        Action::Patch { .. } | Action::Delete { .. } => &[],
+    }
 }
 
 /// A copy of the stored document that has the key of this data, as far as the data alone tells it.
