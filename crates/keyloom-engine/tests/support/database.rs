@@ -79,7 +79,7 @@ impl Database {
     pub(crate) fn empty(mode: Mode) -> Database {
         let memory = MemoryStore::new();
         let faults = FaultStore::new(Arc::new(memory.clone()));
-        let system = Arc::new(TestSystem::new());
+        let system = Arc::new(TestSystem::new(0));
         let store: Arc<dyn OrderedStore> = Arc::new(faults.clone());
         let engine = Arc::new(open(store, &system, mode));
         Database { engine, system, faults, memory }
@@ -90,6 +90,14 @@ impl Database {
     pub(crate) fn beside(&self, mode: Mode) -> Database {
         let store: Arc<dyn OrderedStore> = Arc::new(self.memory.clone());
         Database { engine: Arc::new(open(store, &self.system, mode)), ..self.clone() }
+    }
+
+    /// Another engine over the same store and its faults, with time and randomness of its own.
+    pub(crate) fn fork(&self, seed: u64) -> Database {
+        let system = Arc::new(TestSystem::new(seed));
+        let store: Arc<dyn OrderedStore> = Arc::new(self.faults.clone());
+        let engine = Arc::new(open(store, &system, Mode::Development));
+        Database { engine, system, ..self.clone() }
     }
 
     pub(crate) fn apply(&self, text: &str) -> Result<SchemaChange, Error> {

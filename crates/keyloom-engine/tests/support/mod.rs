@@ -4,9 +4,11 @@
 //! X2: A [`Database`] looks at what is stored behind the faults, so that looking never fails.
 
 mod database;
+mod faults;
 mod system;
 
 pub(crate) use database::{Database, action, code, operation};
+pub(crate) use faults::{at_every_call, every_fault};
 pub(crate) use system::{Seconds, TestSystem};
 
 use keyloom_engine::schema::Schema;

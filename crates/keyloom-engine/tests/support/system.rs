@@ -22,7 +22,6 @@ pub(crate) struct TestSystem {
 #[derive(Clone, Copy)]
 pub(crate) struct Seconds(pub(crate) i64);
 
-#[derive(Default)]
 struct Random {
     state: u64,
     /// What the next draws of a code give, whatever the seed says.
@@ -30,10 +29,10 @@ struct Random {
 }
 
 impl TestSystem {
-    pub(crate) fn new() -> TestSystem {
+    pub(crate) fn new(seed: u64) -> TestSystem {
         TestSystem {
             now_micros: AtomicU64::new(START_MICROS),
-            random: Mutex::default(),
+            random: Mutex::new(Random { state: seed << 32, codes: VecDeque::new() }),
             sleeps: Mutex::default(),
         }
     }

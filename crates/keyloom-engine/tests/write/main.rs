@@ -4,6 +4,8 @@
 //! the row of the behaviour that they show, where there is one.
 
 #[cfg(test)]
+mod approvals;
+#[cfg(test)]
 mod batches;
 #[cfg(test)]
 mod capacity;
