@@ -27,6 +27,8 @@ pub(super) struct Draft {
     pub(super) written: Vec<(usize, Written)>,
     /// Tells afterwards whether the commit happened.
     pub(super) witness: Option<Witness>,
+    /// A conflict that is known before the store is asked: the key, and what it means.
+    pub(super) collision: Option<(Vec<u8>, Reason)>,
 }
 
 /// What it means if a check does not hold.
@@ -44,6 +46,8 @@ pub(super) enum Reason {
     Tombstone { collection: u16 },
     /// A claim is taken.
     Claim { operation: Option<usize>, unique: usize, collection: String, generated: bool },
+    /// Two documents of this commit drew the same code.
+    DrawnTwice { operation: Option<usize>, unique: usize, collection: String },
     /// Something that was read for this commit moved: a reference, a counter.
     Moved,
 }
@@ -113,6 +117,8 @@ struct Taking {
     value: Vec<u8>,
     held: bool,
     reason: Reason,
+    operation: Option<usize>,
+    generated: bool,
 }
 
 impl<'a> Builder<'a> {
@@ -247,10 +253,17 @@ impl<'a> Builder<'a> {
                 collection: collection.name.clone(),
                 generated,
             };
-            let taking = Taking { value: named(&document.key), held, reason };
-            if self.taken.insert(key.clone(), taking).is_some() {
+            let operation = change.operation;
+            let value = named(&document.key);
+            let taking = Taking { value, held, reason, operation, generated };
+            let Some(other) = self.taken.insert(key.clone(), taking) else { continue };
+            if !generated && !other.generated {
                 return Err(taken_error(collection, unique, &key));
             }
+            let operation = if generated { change.operation } else { other.operation };
+            let collection = collection.name.clone();
+            let reason = Reason::DrawnTwice { operation, unique: place, collection };
+            self.draft.collision = Some((key, reason));
         }
         Ok(())
     }
@@ -304,7 +317,7 @@ impl<'a> Builder<'a> {
         for key in released.iter().filter(|key| !taken.contains_key(*key)) {
             self.write(Write::Delete { key: key.clone() });
         }
-        for (key, Taking { value, held, reason }) in taken {
+        for (key, Taking { value, held, reason, .. }) in taken {
             // A claim that this commit takes over from another of its documents is free as soon as
             // that document is checked, which it is.
             if !held && !released.contains(&key) {

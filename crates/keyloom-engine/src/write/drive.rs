@@ -5,7 +5,7 @@ use keyloom_store::{CommitOutcome, StoreError};
 use super::draft::{Draft, Reason, Witness, taken_error};
 use super::prepare::{Known, Request};
 use super::{Action, Operation, Written};
-use crate::catalog::{Catalog, Source};
+use crate::catalog::{Catalog, Collection, Source, Unique};
 use crate::document::{HeadRecord, Tombstone};
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
@@ -50,7 +50,10 @@ impl Engine {
 
     /// Commits a draft; a lost reply is looked up, never guessed.
     pub(super) async fn try_commit(&self, draft: Draft) -> Result<Tried, Error> {
-        let Draft { commit, mut reasons, written, witness } = draft;
+        let Draft { commit, mut reasons, written, witness, collision } = draft;
+        if let Some((key, reason)) = collision {
+            return Ok(Tried::Conflict(Conflict { reason, key }));
+        }
         let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
         let mut attempts = 0;
         let outcome = loop {
@@ -140,18 +143,17 @@ impl Engine {
                 if self.stored(&key).await?.is_none() {
                     return Ok(());
                 }
-                let collection = catalog.collection(&collection)?;
-                let Some(unique) = collection.uniques.get(unique) else { return Ok(()) };
+                let held = catalog.collection(&collection)?;
+                let Some(claim) = held.uniques.get(unique) else { return Ok(()) };
                 if !generated {
-                    return Err(taken_error(collection, unique, &key).of(operation));
+                    return Err(taken_error(held, claim, &key).of(operation));
                 }
-                let drawn = known.drawn.entry(operation.unwrap_or(usize::MAX)).or_default();
-                drawn.taken += 1;
-                drawn
-                    .values
-                    .retain(|field, _| !unique.path.sources.contains(&Source::Field(*field)));
-                if drawn.taken >= CODE_ATTEMPTS_MAX {
-                    return Err(codes_exhausted(&collection.name, &unique.path.name).of(operation));
+                known.redraw(held, claim, operation)?;
+            }
+            Reason::DrawnTwice { operation, unique, collection } => {
+                let collection = catalog.collection(&collection)?;
+                if let Some(unique) = collection.uniques.get(unique) {
+                    known.redraw(collection, unique, operation)?;
                 }
             }
         }
@@ -160,6 +162,24 @@ impl Engine {
 
     async fn stored(&self, key: &[u8]) -> Result<Option<keyloom_store::Stored>, Error> {
         Ok(self.store.snapshot().await?.get(key).await?)
+    }
+}
+
+impl Known {
+    /// Forgets a generated code that was taken, so that the next attempt draws another one.
+    fn redraw(
+        &mut self,
+        collection: &Collection,
+        unique: &Unique,
+        operation: Option<usize>,
+    ) -> Result<(), Error> {
+        let drawn = self.drawn.entry(operation.unwrap_or(usize::MAX)).or_default();
+        drawn.values.retain(|field, _| !unique.path.sources.contains(&Source::Field(*field)));
+        drawn.taken += 1;
+        if drawn.taken < CODE_ATTEMPTS_MAX {
+            return Ok(());
+        }
+        Err(codes_exhausted(&collection.name, &unique.path.name).of(operation))
     }
 }
 

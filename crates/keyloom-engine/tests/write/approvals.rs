@@ -173,6 +173,22 @@ fn p03_five_collisions_in_a_row_are_a_clear_error_and_nothing_is_stored() {
 }
 
 #[test]
+fn p03_codes_that_collide_inside_one_batch_are_drawn_again() {
+    let database = approvals();
+    database.system.next_codes([[7; 6], [7; 6], [8; 6], [9; 6]]);
+    let create = crate::support::operation("approvals", action::create(&request()));
+    let written = database.batch(&[create.clone(), create.clone()]).unwrap();
+    let codes: Vec<String> =
+        written.iter().map(|written| code_of(written.document().unwrap())).collect();
+    assert_eq!(codes, ["A-AAAAAA", "A-BBBBBB"]);
+    database.system.next_codes([[5; 6]; 10]);
+    let entries = database.entries();
+    let refused = code(database.batch(&[create.clone(), create]));
+    assert!(refused.starts_with("rule_violation: operation 1: approvals.code: generate: 5"));
+    assert_eq!(database.entries(), entries);
+}
+
+#[test]
 fn p03_a_code_that_the_caller_gives_is_not_drawn_again() {
     let database = approvals();
     let mut given = request();
