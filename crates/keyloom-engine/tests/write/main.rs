@@ -14,9 +14,13 @@ mod documents;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod stickers;
+#[cfg(test)]
 mod users;
 #[cfg(test)]
 mod versions;
+#[cfg(test)]
+mod votes;
 
 #[cfg(test)]
 #[path = "../support/mod.rs"]
