@@ -68,6 +68,9 @@ fn resolve_derive(
 ) -> Result<Option<Derive>, Error> {
     let Some(schema) = &collection.schema.derive else { return Ok(None) };
     let wrong = |detail: String| wrong(&collection.name, "derive", detail);
+    if collection.capacity.is_some() || !collection.sets.is_empty() {
+        return Err(wrong("a derived collection has neither `capacity` nor `sets`".to_owned()));
+    }
     let Some(source) = collections.get(&schema.from) else {
         return Err(wrong(format!("there is no collection `{}`", schema.from)));
     };

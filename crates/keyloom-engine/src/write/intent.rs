@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::change::{DocumentChange, NewDocument, OldDocument};
 use super::fill::Supply;
-use super::rules::{check_change, check_rules};
+use super::rules::{check_change, check_delete, check_rules};
 use super::{Action, Precondition, patch};
 use crate::catalog::Collection;
 use crate::document::{Members, Record};
@@ -57,10 +57,9 @@ impl Engine {
                 Some(new)
             }
             Action::Delete { key, precondition } => {
-                if old.is_none() {
-                    return Ok(None);
-                }
-                check_precondition(key, *precondition, old.as_ref())?;
+                let Some(old) = &old else { return Ok(None) };
+                check_precondition(key, *precondition, Some(old))?;
+                check_delete(collection, &old.record)?;
                 None
             }
         };

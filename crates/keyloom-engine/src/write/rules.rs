@@ -51,7 +51,7 @@ pub(crate) fn check_rules(
     Ok(())
 }
 
-/// Checks what a change may do to a stored document. `by_engine` fields change only by the engine.
+/// Checks what a change may do to a stored document.
 pub(super) fn check_change(
     collection: &Collection,
     old: Option<&Record>,
@@ -69,7 +69,7 @@ pub(super) fn check_change(
             continue;
         }
         let broken = |rule, detail: &str| violation(collection, field, rule, detail.to_owned());
-        if field.derived {
+        if field.derived || names_group(collection, place) {
             return Err(broken("derive", "the engine keeps this field, nobody else"));
         }
         if field.frozen {
@@ -88,6 +88,24 @@ pub(super) fn check_change(
         }
     }
     Ok(())
+}
+
+/// Checks that a document may go: not while the engine counts others in it.
+pub(super) fn check_delete(collection: &Collection, old: &Record) -> Result<(), Error> {
+    let Some(derive) = &collection.derive else { return Ok(()) };
+    let mut kept = derive.sums.iter().map(|(here, _)| *here).chain(derive.count);
+    let counting = kept.find(|place| old.scalar(*place).is_some_and(|sum| *sum != Value::Int(0)));
+    let Some(field) = counting.and_then(|place| collection.fields.get(place)) else {
+        return Ok(());
+    };
+    let detail = format!("documents of `{}` are counted in it: delete those first", derive.from);
+    Err(violation(collection, field, "derive", detail))
+}
+
+/// Whether a field tells whose sums a derived document holds.
+fn names_group(collection: &Collection, place: usize) -> bool {
+    let derive = collection.derive.as_ref();
+    derive.is_some_and(|derive| derive.group.iter().any(|(here, _)| *here == place))
 }
 
 impl Error {

@@ -261,6 +261,32 @@ fn nobody_but_the_engine_writes_sums_and_counts() {
 }
 
 #[test]
+fn a_reputation_that_counts_votes_can_be_neither_deleted_nor_moved() {
+    let schema = REPUTATION.replace(
+        "usr_key = { type = \"ulid\", required = true, frozen = true }\ntag_key",
+        "usr_key = { type = \"ulid\", required = true }\ntag_key",
+    );
+    assert_ne!(schema, REPUTATION);
+    let town = Town::new();
+    town.database.apply(&schema).unwrap();
+    let vote = town.database.create("votes", &town.vote(1)).unwrap();
+    let against = town.database.create("votes", &town.vote(-1)).unwrap();
+    let kept = town.database.get("reputations", &town.reputation_key()).unwrap();
+    let refused = code(town.database.patch("reputations", &kept, &json!({"usr_key": town.ann})));
+    let rule = "derive: the engine keeps this field, nobody else";
+    assert_eq!(refused, format!("rule_violation: reputations.usr_key: {rule}"));
+    let refused = code(town.database.delete("reputations", &kept.key));
+    let rule = "derive: documents of `votes` are counted in it: delete those first";
+    assert_eq!(refused, format!("rule_violation: reputations.votes: {rule}"));
+    town.database.delete("votes", &vote.key).unwrap();
+    town.database.delete("votes", &against.key).unwrap();
+    town.database.delete("reputations", &kept.key).unwrap();
+    town.database.create("votes", &town.vote(1)).unwrap();
+    assert_eq!(town.reputation(), Some((1, 1)));
+    town.database.assert_sound();
+}
+
+#[test]
 fn a_sum_that_does_not_fit_is_refused_and_nothing_is_written() {
     let database = Database::new(
         r#"
