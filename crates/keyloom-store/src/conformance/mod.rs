@@ -29,6 +29,7 @@
 pub mod commits;
 pub mod concurrency;
 pub mod crash;
+pub mod damage;
 pub mod feed;
 pub mod limits;
 pub mod model;
