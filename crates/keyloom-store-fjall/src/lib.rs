@@ -11,6 +11,7 @@
 //! J3: A snapshot keeps the database open and the folder locked, and keeps old versions of rows
 //!     from being dropped.
 
+mod archive;
 mod engine;
 mod journal;
 
@@ -56,7 +57,8 @@ impl FjallStore {
         if !data.exists() {
             folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
         }
-        guarded(|| journal::check(&data))?;
+        archive::check(&data)?;
+        journal::check(&data)?;
         let engine = guarded(|| FjallEngine::open(&data, folder, durability))?;
         Ok(FjallStore { group: GroupStore::start(engine, mark, durability)? })
     }
