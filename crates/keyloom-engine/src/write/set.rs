@@ -10,7 +10,7 @@ use keyloom_key::{Tail, Value};
 use keyloom_store::{Direction, Entry, ScanOptions};
 use serde_json::Value as Json;
 
-use super::change::{DocumentChange, OldDocument};
+use super::change::{DocumentChange, NewDocument, OldDocument};
 use super::draft::{Guard, guard_key};
 use super::drive::{Tried, attempts_max, check_request, unwrap_single};
 use super::fill::{Generated, Supply};
@@ -101,10 +101,15 @@ impl Engine {
         let mut wanted: BTreeMap<Vec<u8>, DocumentChange> = BTreeMap::new();
         for (place, operation) in plan.operations.iter().enumerate() {
             let drawn = &mut known.drawn.entry(place).or_default().values;
-            let old = stored_like(plan.collection, data_of(&operation.action), &left)?;
-            let change = self.set_member(plan, place, old, drawn)?;
+            let change = stored_like(plan.collection, data_of(&operation.action), &left)
+                .and_then(|old| self.set_member(plan, place, old, drawn));
+            let change = change.map_err(|error| error.of(Some(place)))?;
             let Some(new) = &change.new else { continue };
-            wanted.entry(new.key.clone()).or_insert(change);
+            match wanted.get(&new.key).and_then(|known| known.new.as_ref()) {
+                None => wanted.extend([(new.key.clone(), change)]),
+                Some(known) if says_the_same(plan.collection, known, new) => {}
+                Some(_) => return Err(contradiction(plan.collection, new)?.of(Some(place))),
+            }
         }
         check_size(plan.collection, plan.set, wanted.len())?;
         let mut changes = Vec::with_capacity(wanted.len() + left.len());
@@ -159,12 +164,11 @@ impl Engine {
             old,
             supply: Supply { now_millis: plan.now_millis, drawn },
         };
-        let change = self.decide(intent).map_err(|error| error.of(Some(place)))?;
-        let change = change.expect("a create or a put always does something");
+        let change = self.decide(intent)?.expect("a create or a put always does something");
         let leads = change.new.as_ref().is_some_and(|new| new.values.starts_with(plan.values));
         if !leads {
             let detail = "the document does not belong to the set that is replaced";
-            return Err(Error::invalid(detail).of(Some(place)));
+            return Err(Error::invalid(detail));
         }
         Ok(change)
     }
@@ -248,6 +252,18 @@ async fn read_set(
         stored.insert(key, old);
     }
     Ok((stored, Guard { key: guard_key, stamp }))
+}
+
+/// Whether two new documents agree in all that was not drawn for each of them.
+fn says_the_same(collection: &Collection, one: &NewDocument, other: &NewDocument) -> bool {
+    let drawn = |place| one.generated.contains(&place) && other.generated.contains(&place);
+    let mut places = 0..collection.fields.len();
+    places.all(|place| drawn(place) || one.record.get(place) == other.record.get(place))
+}
+
+fn contradiction(collection: &Collection, new: &NewDocument) -> Result<Error, Error> {
+    let key = collection.key.render(&new.values)?;
+    Ok(Error::invalid(format!("`{key}` stands twice in the set with different data")))
 }
 
 fn check_size(collection: &Collection, set: &Set, found: usize) -> Result<(), Error> {

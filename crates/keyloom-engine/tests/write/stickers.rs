@@ -167,6 +167,43 @@ fn s12_repeated_values_are_stored_once() {
 }
 
 #[test]
+fn one_key_with_two_different_data_is_no_repetition() {
+    let database = stickers();
+    let leading = [json!("u1"), json!("f1")];
+    let data = |set: &str| {
+        json!({"author": "u1", "file": "f1", "value": "x", "set": set}).to_string().into_bytes()
+    };
+    let documents = [data("s1"), data("s2")];
+    let replacement = SetReplacement {
+        collection: "sticker_tags",
+        set: "values",
+        leading: &leading,
+        documents: &documents,
+    };
+    let refused = code(block_on(database.engine.replace_set(&Actor::Local, &replacement)));
+    assert_eq!(
+        refused,
+        "invalid_argument: operation 1: `u1#f1#x` stands twice in the set with different data"
+    );
+    assert_eq!(database.entries(), []);
+}
+
+#[test]
+fn what_is_drawn_for_a_document_does_not_tell_repetitions_apart() {
+    let database = Database::new(
+        "[collections.sticker_tags]\nkey = \"{author}#{file}#{value}\"\n\
+         fields.author = { type = \"id\", required = true }\n\
+         fields.file = { type = \"id\", required = true }\n\
+         fields.value = { type = \"text\", required = true, length = { max = 9 } }\n\
+         fields.id = { type = \"ulid\", generate = \"ulid\" }\n\
+         sets.values = { by = [\"author\", \"file\"], max = 2 }\n",
+    );
+    let twice = ["x", "x"].map(str::to_owned);
+    assert_eq!(replace(&database, PLACE, &twice).unwrap().len(), 1);
+    assert_eq!(replace(&database, PLACE, &twice).unwrap(), [], "the drawn value is kept");
+}
+
+#[test]
 fn what_a_set_keeps_is_not_written_again() {
     let database = stickers();
     replace(&database, PLACE, &values("v", 3)).unwrap();
@@ -219,4 +256,33 @@ fn s23_what_is_written_is_found_at_once() {
         assert!(database.get("sticker_tags", &format!("u1#f1#{value}")).is_some());
         assert_eq!(database.keys(Space::Index).len(), 3, "value, author_value, file_value");
     }
+}
+
+#[test]
+fn a_replacement_that_makes_no_sense_is_refused_by_name() {
+    let database = stickers();
+    let run = |collection: &str, set: &str, leading: &[Json], document: Vec<u8>| {
+        let documents = [document];
+        let replacement = SetReplacement { collection, set, leading, documents: &documents };
+        code(block_on(database.engine.replace_set(&Actor::Local, &replacement)))
+    };
+    let place = [json!("u1"), json!("f1")];
+    let good = member("u1", "f1", "v");
+    let tags = "sticker_tags";
+    assert!(run("tags", "values", &place, good.clone()).starts_with("not_found: there is no"));
+    for (actual, expected) in [
+        (run(tags, "value", &place, good.clone()), "`sticker_tags` has no set `value`"),
+        (run(tags, "values", &place[..1], good.clone()), "set `values` is named by author, file"),
+        (run(tags, "values", &[json!("u1"), json!(7)], good), "`file`: 7 is not an id"),
+        (
+            run(tags, "values", &place, member("u2", "f1", "v")),
+            "operation 0: the document does not belong to the set that is replaced",
+        ),
+        (run(tags, "values", &place, b"{".to_vec()), "operation 0: data: EOF while parsing"),
+    ] {
+        assert!(actual.starts_with(&format!("invalid_argument: {expected}")), "{actual}");
+    }
+    let broken = run(tags, "values", &place, member("u1", "f1", ""));
+    assert!(broken.starts_with("rule_violation: operation 0: sticker_tags.value: length: 0"));
+    assert_eq!(database.entries(), []);
 }
