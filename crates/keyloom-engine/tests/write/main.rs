@@ -12,6 +12,10 @@ mod capacity;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod feed;
+#[cfg(test)]
+mod retries;
+#[cfg(test)]
 mod rules;
 #[cfg(test)]
 mod stickers;

@@ -1,0 +1,94 @@
+//! The change feed: one item per document of a commit, in commit order.
+
+use keyloom_engine::{ChangeKind, Mode, Position, Precondition};
+use pollster::block_on;
+use serde_json::json;
+
+use crate::support::{Database, action, code, operation};
+
+const NOTES: &str = r#"
+[collections.notes]
+key = "note:{id}"
+fields.id = { type = "id", required = true }
+"#;
+
+fn note(id: &str) -> serde_json::Value {
+    json!({ "id": id })
+}
+
+#[test]
+fn changes_come_in_commit_order_with_the_version_that_they_gave() {
+    let database = Database::new(NOTES);
+    let created = database.create("notes", &note("b")).unwrap();
+    let patched = database.patch("notes", &created, &json!({})).unwrap();
+    let other = database.create("notes", &note("a")).unwrap();
+    database.delete("notes", "note:b").unwrap();
+    let changes = block_on(database.engine.changes(Position(0), 10)).unwrap();
+    let seen: Vec<_> = changes.iter().map(|c| (c.kind, c.key.as_str(), c.version)).collect();
+    let deleted = changes.last().unwrap().version;
+    assert_eq!(
+        seen,
+        [
+            (ChangeKind::Created, "note:b", created.version),
+            (ChangeKind::Updated, "note:b", patched.version),
+            (ChangeKind::Created, "note:a", other.version),
+            (ChangeKind::Deleted, "note:b", deleted),
+        ]
+    );
+    assert!(deleted > patched.version);
+    assert!(changes.is_sorted_by(|a, b| a.position < b.position));
+    assert!(changes.iter().all(|change| change.collection == "notes"));
+}
+
+#[test]
+fn a_batch_stands_together_in_the_order_of_its_operations() {
+    let database = Database::new(NOTES);
+    database.create("notes", &note("x")).unwrap();
+    let create = |id: &str| operation("notes", action::create(&note(id)));
+    let delete = operation("notes", action::delete("note:x", Precondition::Any));
+    database.batch(&[create("c"), create("a"), delete, create("b")]).unwrap();
+    let expected = [
+        "created notes note:c",
+        "created notes note:a",
+        "deleted notes note:x",
+        "created notes note:b",
+    ];
+    assert_eq!(database.feed()[1..], expected);
+}
+
+#[test]
+fn pages_of_any_size_add_up_to_the_whole_feed() {
+    let database = Database::new(NOTES);
+    for number in 0..23 {
+        database.create("notes", &note(&format!("n{number}"))).unwrap();
+    }
+    let whole = block_on(database.engine.changes(Position(0), 1000)).unwrap();
+    assert_eq!(whole.len(), 23);
+    for size in [1, 2, 7, 22, 23, 24] {
+        let mut after = Position(0);
+        let mut seen = Vec::new();
+        loop {
+            let page = block_on(database.engine.changes(after, size)).unwrap();
+            assert!(page.len() <= size);
+            let Some(last) = page.last() else { break };
+            after = last.position;
+            seen.extend(page);
+        }
+        assert_eq!(seen, whole, "pages of {size}");
+    }
+    assert_eq!(block_on(database.engine.changes(Position(0), 0)).unwrap(), []);
+    assert_eq!(
+        code(block_on(database.engine.changes(Position(0), 1001))),
+        "limit_exceeded: changes of a page: 1001, at most 1000 allowed"
+    );
+}
+
+#[test]
+fn what_is_refused_leaves_no_change() {
+    let database = Database::new(NOTES);
+    database.create("notes", &note("a")).unwrap();
+    database.create("notes", &note("a")).unwrap_err();
+    database.create("notes", &json!({})).unwrap_err();
+    database.delete("notes", "note:x").unwrap();
+    assert_eq!(database.feed(), ["created notes note:a"]);
+}
