@@ -52,13 +52,14 @@ pub(super) enum Reason {
     Moved,
 }
 
-/// A record that exists if and only if the commit happened.
+/// A record that the commit puts, and where to look for what came after it.
 #[derive(Clone, Debug)]
 pub(super) struct Witness {
+    /// The key of a document that is written, or of the tombstone of one that is deleted.
     pub(super) key: Vec<u8>,
+    /// The other one of the two.
+    pub(super) beside: Vec<u8>,
     pub(super) version: u64,
-    /// Whether it is the tombstone of a deleted document.
-    pub(super) tombstone: bool,
 }
 
 /// What a draft is built from beside the changes.
@@ -204,19 +205,16 @@ impl<'a> Builder<'a> {
             let value = Tombstone { version }.encode();
             self.write(Write::Put { key: tombstone_key(key, id), value });
         }
-        let witness = match (&change.new, head) {
-            (Some(new), Some(head)) => {
-                self.write(Write::Put { key: new.key.clone(), value: head.encode() });
-                Some(Witness { key: new.key.clone(), version, tombstone: false })
-            }
-            _ => change.vacated().map(|key| Witness {
-                key: tombstone_key(key, id),
-                version,
-                tombstone: true,
-            }),
+        if let (Some(new), Some(head)) = (&change.new, head) {
+            self.write(Write::Put { key: new.key.clone(), value: head.encode() });
+        }
+        let witness = match (&change.new, change.vacated()) {
+            (Some(new), _) => Some((new.key.clone(), tombstone_key(&new.key, id))),
+            (None, Some(key)) => Some((tombstone_key(key, id), key.to_vec())),
+            (None, None) => None,
         };
         if self.draft.witness.is_none() {
-            self.draft.witness = witness;
+            self.draft.witness = witness.map(|(key, beside)| Witness { key, beside, version });
         }
     }
 

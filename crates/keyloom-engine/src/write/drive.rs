@@ -1,6 +1,7 @@
 //! Drives a write to its end: plan, commit, and decide what a conflict or a lost reply means.
 
-use keyloom_store::{CommitOutcome, StoreError};
+use keyloom_key::{Head, Space};
+use keyloom_store::{Commit, CommitOutcome, StoreError, Stored, Write};
 
 use super::draft::{Draft, Reason, Witness, taken_error};
 use super::prepare::{Known, Request};
@@ -50,58 +51,53 @@ impl Engine {
 
     /// Commits a draft; a lost reply is looked up, never guessed.
     pub(super) async fn try_commit(&self, draft: Draft) -> Result<Tried, Error> {
-        let Draft { commit, mut reasons, written, witness, collision } = draft;
+        let Draft { commit, reasons, written, witness, collision } = draft;
         if let Some((key, reason)) = collision {
             return Ok(Tried::Conflict(Conflict { reason, key }));
         }
         let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
-        let mut attempts = 0;
-        let outcome = loop {
-            match self.store.commit(commit.clone()).await {
-                Ok(CommitOutcome::Committed { .. }) => break None,
-                Ok(CommitOutcome::Conflict { check }) if attempts == 0 => break Some(check),
-                // The conflict may be with the first copy of this very commit.
-                Ok(CommitOutcome::Conflict { check }) => match self.happened(&witness).await {
-                    Ok(true) => break None,
-                    Ok(false) => break Some(check),
-                    Err(error) => return Err(unknown(error)),
-                },
-                // The commit checks what it changes, so a second copy of it never applies twice:
-                // it is safe to send it again until the store answers.
-                Err(error @ StoreError::OutcomeUnknown { .. }) => {
-                    attempts += 1;
-                    match self.happened(&witness).await {
-                        Ok(true) => break None,
-                        Ok(false) if attempts < OUTCOME_ATTEMPTS_MAX => {}
-                        Ok(false) | Err(_) => return Err(Error::OutcomeUnknown(error)),
-                    }
+        let mut lost = None;
+        // The commit checks what it changes, so a second copy of it never applies twice: it is safe
+        // to send it again while there is no trace of the first.
+        for _ in 0..OUTCOME_ATTEMPTS_MAX {
+            let (conflict, error) = match (self.store.commit(commit.clone()).await, lost.take()) {
+                (Ok(CommitOutcome::Committed { .. }), _) => return Ok(Tried::Committed(written)),
+                (Ok(CommitOutcome::Conflict { check }), None) => {
+                    return conflict_at(check, commit, reasons);
                 }
-                Err(error) if attempts > 0 => return Err(Error::OutcomeUnknown(error)),
-                Err(error) => return Err(error.into()),
-            }
-        };
-        match outcome {
-            None => Ok(Tried::Committed(written)),
-            Some(check) => {
-                let key = commit.checks.into_iter().nth(check).map(|check| check.key);
-                let (Some(key), true) = (key, check < reasons.len()) else {
-                    return Err(Error::corrupt("the store names a check that was not asked"));
-                };
-                Ok(Tried::Conflict(Conflict { reason: reasons.swap_remove(check), key }))
+                (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
+                (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
+                (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
+                (Err(error), None) => return Err(error.into()),
+            };
+            match (self.trace(&commit, &witness).await, conflict) {
+                (Ok(Trace::Written), _) => return Ok(Tried::Committed(written)),
+                (Ok(Trace::None), Some(check)) => return conflict_at(check, commit, reasons),
+                (Ok(Trace::None), None) => lost = Some(error),
+                (Ok(Trace::Covered) | Err(_), _) => return Err(Error::OutcomeUnknown(error)),
             }
         }
+        Err(Error::OutcomeUnknown(lost.expect("only a lost reply is tried again")))
     }
 
-    /// Whether the commit with this witness happened.
-    async fn happened(&self, witness: &Witness) -> Result<bool, Error> {
-        let snapshot = self.store.snapshot().await?;
-        let Some(stored) = snapshot.get(&witness.key).await? else { return Ok(false) };
-        let version = if witness.tombstone {
-            Tombstone::decode(&stored.value)?.version
-        } else {
-            HeadRecord::decode(&stored.value)?.version
-        };
-        Ok(version == witness.version)
+    /// What is left of a commit: versions of a document only grow, also across delete and create,
+    /// so a later one covers what this commit may have written, and an earlier one shows that it
+    /// wrote nothing.
+    async fn trace(&self, commit: &Commit, witness: &Witness) -> Result<Trace, Error> {
+        let Witness { key, beside, version } = witness;
+        let keys = [key.clone(), beside.clone()];
+        let found = self.store.snapshot().await?.get_many(&keys).await?;
+        let mut last = 0;
+        for (key, stored) in keys.iter().zip(found) {
+            let Some(Stored { value, .. }) = stored else { continue };
+            let own = Write::Put { key: key.clone(), value };
+            if commit.writes.contains(&own) {
+                return Ok(Trace::Written);
+            }
+            let Write::Put { value, .. } = own else { continue };
+            last = last.max(version_of(key, &value)?);
+        }
+        Ok(if last < *version { Trace::None } else { Trace::Covered })
     }
 
     /// Looks at the key whose check failed and decides: an error, or what to know next time.
@@ -160,7 +156,7 @@ impl Engine {
         Ok(())
     }
 
-    async fn stored(&self, key: &[u8]) -> Result<Option<keyloom_store::Stored>, Error> {
+    async fn stored(&self, key: &[u8]) -> Result<Option<Stored>, Error> {
         Ok(self.store.snapshot().await?.get(key).await?)
     }
 }
@@ -183,6 +179,16 @@ impl Known {
     }
 }
 
+/// What is left of a commit whose reply was lost.
+enum Trace {
+    /// What it wrote.
+    Written,
+    /// Nothing: it did not happen.
+    None,
+    /// Something later: it happened before that, or not at all.
+    Covered,
+}
+
 /// How a commit ended.
 pub(super) enum Tried {
     Committed(Vec<(usize, Written)>),
@@ -195,11 +201,19 @@ pub(super) struct Conflict {
     key: Vec<u8>,
 }
 
-/// A read that was to tell the outcome of a commit failed, so it stays unknown.
-fn unknown(error: Error) -> Error {
-    match error {
-        Error::Unavailable(cause) => Error::OutcomeUnknown(cause),
-        other => other,
+fn conflict_at(check: usize, commit: Commit, mut reasons: Vec<Reason>) -> Result<Tried, Error> {
+    let key = commit.checks.into_iter().nth(check).map(|check| check.key);
+    let (Some(key), true) = (key, check < reasons.len()) else {
+        return Err(Error::corrupt("the store names a check that was not asked"));
+    };
+    Ok(Tried::Conflict(Conflict { reason: reasons.swap_remove(check), key }))
+}
+
+/// The version that a document or its tombstone holds.
+fn version_of(key: &[u8], value: &[u8]) -> Result<u64, Error> {
+    match Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?.0.space {
+        Space::Tombstone => Ok(Tombstone::decode(value)?.version),
+        _ => Ok(HeadRecord::decode(value)?.version),
     }
 }
 
@@ -239,8 +253,7 @@ pub(super) fn check_request(actor: &Actor, operations: &[Operation]) -> Result<(
 }
 
 fn key_taken(catalog: &Catalog, key: &[u8]) -> Result<Error, Error> {
-    let (head, _) =
-        keyloom_key::Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?;
+    let (head, _) = Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?;
     let collection = catalog
         .by_id(head.collection)
         .ok_or_else(|| Error::corrupt("a document of an unknown collection"))?;

@@ -209,6 +209,38 @@ fn a_store_that_fails_after_a_lost_reply_leaves_the_outcome_unknown() {
 }
 
 #[test]
+fn a_change_that_happened_and_was_written_over_is_not_made_twice() {
+    for fault in [Fault::After, Fault::Unwritten] {
+        let database = counters();
+        database.faults.inject(When::NthOf(Call::Commit, 1), fault.clone());
+        // Before anybody can look whether it happened, somebody else changes the document.
+        let (other, raced) = (database.beside(Mode::Development), Arc::new(AtomicBool::default()));
+        database.faults.hook(When::NthOf(Call::Snapshot, 3), move || {
+            assert!(!raced.swap(true, Ordering::SeqCst));
+            other.system.pass(Seconds(1));
+            add_one(&other, &|| {}).unwrap();
+        });
+        let result = add_one(&database, &|| {});
+        assert!(matches!(result, Err(Error::OutcomeUnknown(_))), "{fault:?}: {result:?}");
+        let both = i64::from(fault == Fault::After) + 1;
+        assert_eq!(stored(&database), Some(both), "{fault:?}: nothing is added twice");
+    }
+}
+
+#[test]
+fn a_create_that_happened_and_was_deleted_is_not_made_twice() {
+    let database = counters();
+    database.faults.inject(When::NthOf(Call::Commit, 1), Fault::After);
+    let other = database.beside(Mode::Development);
+    database.faults.hook(When::NthOf(Call::Snapshot, 1), move || {
+        other.delete("counters", "counter:b").unwrap();
+    });
+    let result = database.create("counters", &json!({"id": "b", "n": 1}));
+    assert!(matches!(result, Err(Error::OutcomeUnknown(_))), "{result:?}");
+    assert_eq!(database.get("counters", "counter:b"), None);
+}
+
+#[test]
 fn a_delete_whose_reply_is_lost_is_found_out() {
     let database = counters();
     database.faults.inject(When::NthOf(Call::Commit, 1), Fault::After);
@@ -235,4 +267,14 @@ fn a_claim_that_somebody_took_while_a_commit_was_lost_is_taken() {
     assert_eq!(code(result), "unique_violation: label `label:mine` is taken in `counters`");
     assert_eq!(database.get("counters", "counter:b"), None);
     database.assert_sound();
+}
+
+#[test]
+fn a_read_that_fails_between_a_lost_reply_and_a_conflict_leaves_the_outcome_unknown() {
+    let database = counters();
+    database.faults.inject(When::NthOf(Call::Commit, 1), Fault::Unwritten);
+    database.faults.inject(When::NthOf(Call::Commit, 2), Fault::Conflict { check: 0 });
+    database.faults.inject(When::NthOf(Call::Snapshot, 4), Fault::Before(NO_SPACE));
+    let result = add_one(&database, &|| {});
+    assert!(matches!(result, Err(Error::OutcomeUnknown(_))), "{result:?}");
 }
