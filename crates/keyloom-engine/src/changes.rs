@@ -57,8 +57,14 @@ impl Engine {
                 max: PAGE_LIMIT_MAX,
             });
         }
-        let catalog = self.catalog();
         let changes = self.store.changes(after, limit).await?;
+        let mut catalog = self.catalog();
+        let known =
+            |bytes: &[u8]| collection_of(bytes).is_none_or(|id| catalog.by_id(id).is_some());
+        // Somebody else may have added a collection since the catalog was read.
+        if !changes.iter().all(|change| known(&change.bytes)) {
+            catalog = self.reload_catalog().await?;
+        }
         let mut decoded = Vec::with_capacity(changes.len());
         for change in changes {
             decoded.push(decode_change(&catalog, change.position, &change.bytes)?);
@@ -81,6 +87,12 @@ pub(crate) fn encode_change(
     bytes.extend_from_slice(&version.to_be_bytes());
     bytes.extend_from_slice(packed);
     bytes
+}
+
+/// The collection that a change belongs to, as far as its bytes tell.
+fn collection_of(bytes: &[u8]) -> Option<u16> {
+    let (_, rest) = bytes.split_first_chunk::<2>()?;
+    rest.first_chunk().map(|id| u16::from_be_bytes(*id))
 }
 
 fn decode_change(

@@ -92,3 +92,12 @@ fn what_is_refused_leaves_no_change() {
     database.delete("notes", "note:x").unwrap();
     assert_eq!(database.feed(), ["created notes note:a"]);
 }
+
+#[test]
+fn an_engine_reads_changes_of_a_collection_that_came_after_it_was_opened() {
+    let database = Database::new(NOTES);
+    let early = database.beside(Mode::Development);
+    database.apply(&NOTES.replace("notes", "later")).unwrap();
+    database.create("later", &note("a")).unwrap();
+    assert_eq!(early.feed(), ["created later note:a"]);
+}
