@@ -17,6 +17,6 @@ pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Ra
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};
 pub use query::{Order, QueryBody, QueryError};
 pub use report::{
-    Change, ChangeKind, CheckProblem, CheckReport, CollectionChange, Deleted, PathCost, PlannedKey,
-    SchemaChange, StepKind, WritePlan,
+    Change, ChangeKind, CheckProblem, CheckReport, Collection, CollectionChange, Deleted, Index,
+    PathCost, PlannedKey, SchemaChange, StepKind, WritePlan,
 };

@@ -42,6 +42,9 @@ pub struct Plan {
     pub covering: bool,
     /// No more keys than these are read for the page.
     pub keys_read_max: u64,
+    /// With `distinct` along a range: the path that tells whether a group has come before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<String>,
     /// Only if it is a scan: what is filtered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanNote>,
@@ -72,7 +75,7 @@ pub struct ScanNote {
     /// How many keys it may read for the page.
     pub budget: u64,
     /// What is looked up in each document because no key serves it.
-    pub filter: Vec<String>,
+    pub filtered: Vec<String>,
 }
 
 /// How many documents satisfy a query.
@@ -128,6 +131,8 @@ pub struct KeyPage {
     pub keys: Vec<String>,
     /// The cursor of the next page; `null` at the end.
     pub next: Option<String>,
+    /// What the page has cost.
+    pub cost: Cost,
 }
 
 #[cfg(test)]
@@ -141,6 +146,7 @@ mod tests {
             direction: Direction::Reverse,
             covering: false,
             keys_read_max: 21,
+            probe: None,
             scan,
         }
     }
@@ -178,9 +184,9 @@ mod tests {
     fn a_plan_mentions_a_scan_only_if_it_is_one() {
         let quiet = serde_json::to_string(&plan(None)).unwrap();
         assert!(!quiet.contains("scan"), "{quiet}");
-        let note = ScanNote { budget: 100, filter: vec!["comment".to_owned()] };
+        let note = ScanNote { budget: 100, filtered: vec!["comment".to_owned()] };
         let said = serde_json::to_string(&plan(Some(note))).unwrap();
-        assert!(said.ends_with(r#""scan":{"budget":100,"filter":["comment"]}}"#), "{said}");
+        assert!(said.ends_with(r#""scan":{"budget":100,"filtered":["comment"]}}"#), "{said}");
     }
 
     #[test]

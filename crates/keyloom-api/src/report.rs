@@ -1,6 +1,7 @@
 //! Answers about writes, schemas, changes and consistency.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 /// That a document is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +96,30 @@ pub struct PathCost {
     pub keys_per_document: usize,
     /// What to think about.
     pub lints: Vec<String>,
+}
+
+/// What there is to know of a collection.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Collection {
+    /// Its name.
+    pub name: String,
+    /// How many documents it holds.
+    pub documents: u64,
+    /// Its schema, in the shape of a schema file.
+    pub schema: Json,
+    /// Its indexes and unique claims.
+    pub indexes: Vec<Index>,
+}
+
+/// What there is to know of an index or a unique claim.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Index {
+    /// `index:name` or `unique:name`.
+    pub path: String,
+    /// Its key template.
+    pub template: String,
+    /// `ready`, or `building` while older documents are still missing.
+    pub state: String,
 }
 
 /// One item of the change feed.
