@@ -1,0 +1,37 @@
+//! `keyloom export`: all documents of a collection, one JSON object per line, in key order.
+//!
+//! X1: Memory is bounded by one page.
+
+use keyloom_engine::limits::PAGE_LIMIT_MAX;
+use keyloom_engine::{Item, Query};
+
+use super::Session;
+use crate::args::Export;
+use crate::problem::Failure;
+use crate::progress::Progress;
+use crate::wire;
+
+pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(), Failure> {
+    let Export { collection } = export;
+    let total = session.engine.collection(&collection).await?.documents;
+    let mut progress = Progress::start("export");
+    let mut query = Query { limit: Some(PAGE_LIMIT_MAX), ..Query::default() };
+    let mut exported = 0;
+    loop {
+        let page = session.engine.query(&collection, &query).await?;
+        for item in page.items {
+            if let Item::Document(document) = item {
+                session.output.json(&wire::document(document)?)?;
+                exported += 1;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "shown in percent")]
+        progress.step(exported, (total > 0).then(|| exported as f64 / total as f64));
+        match page.next {
+            None => break,
+            next => query.after = next,
+        }
+    }
+    progress.finish();
+    Ok(())
+}

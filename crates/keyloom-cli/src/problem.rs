@@ -1,0 +1,287 @@
+//! What can go wrong on the command line, and how it is told.
+//!
+//! F1: People read `keyloom: …` on standard error; with `--json` it is a problem document.
+//! F2: 0 is success, and also that nobody reads the output any more; 1 is an error; 2 is a command
+//!     line that makes no sense.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use keyloom_api::{Code, Details, Problem, Suggestion, Versions};
+use keyloom_engine::{Error, NoIndex};
+use keyloom_store::StoreError;
+use thiserror::Error as ThisError;
+
+use crate::output::{Format, counted, visible};
+use crate::typed::template_fields;
+
+/// Why a command failed.
+#[derive(Debug, ThisError)]
+pub(crate) enum Failure {
+    /// The engine refused, or could not.
+    #[error("{0}")]
+    Engine(#[from] Error),
+    /// The store cannot be opened.
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    /// What was given is not what is needed.
+    #[error("{0}")]
+    Invalid(String),
+    /// The command line makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// There is no database where one is expected.
+    #[error("{0}")]
+    Absent(String),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: String,
+        /// What the system reported.
+        source: std::io::Error,
+    },
+    /// Something inside of a file is wrong.
+    #[error("{place}: {source}")]
+    At {
+        /// Where.
+        place: String,
+        /// What.
+        source: Box<Failure>,
+    },
+    /// An import stopped.
+    #[error("{source}\n{imported} imported before it{}", hint(*.skip))]
+    Import {
+        /// What is wrong, and in which line.
+        source: Box<Failure>,
+        /// The documents that were imported, counted.
+        imported: String,
+        /// How many lines are done.
+        skip: u64,
+    },
+    /// A check found problems that remain.
+    #[error("{0} found; `keyloom check --repair` mends keys, never documents")]
+    Damaged(String),
+    /// The answer cannot be written.
+    #[error("the output cannot be written: {0}")]
+    Output(std::io::Error),
+}
+
+impl Failure {
+    /// The same failure, with the place where it happened.
+    pub(crate) fn at(self, place: impl Into<String>) -> Failure {
+        Failure::At { place: place.into(), source: Box::new(self) }
+    }
+
+    /// A failure of a file.
+    pub(crate) fn file(path: impl Into<String>) -> impl FnOnce(std::io::Error) -> Failure {
+        let path = path.into();
+        move |source| Failure::File { path, source }
+    }
+
+    /// The engine's error, if that is what it is about.
+    fn engine(&self) -> Option<&Error> {
+        match self {
+            Failure::Engine(error) => Some(error),
+            Failure::At { source, .. } | Failure::Import { source, .. } => source.engine(),
+            _ => None,
+        }
+    }
+
+    fn code(&self) -> Code {
+        match self {
+            Failure::Engine(error) => error.code().parse().unwrap_or(Code::Internal),
+            Failure::Store(StoreError::Corrupt { .. }) => Code::Internal,
+            Failure::Store(_) | Failure::File { .. } | Failure::Output(_) => Code::Unavailable,
+            Failure::Invalid(_) | Failure::Usage(_) => Code::InvalidArgument,
+            Failure::Absent(_) => Code::NotFound,
+            Failure::At { source, .. } | Failure::Import { source, .. } => source.code(),
+            Failure::Damaged(_) => Code::Internal,
+        }
+    }
+
+    fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
+            Failure::Usage(_) => 2,
+            _ => 1,
+        }
+    }
+}
+
+/// Tells of a failure on standard error; the answer is how the command ends.
+pub(crate) fn report(failure: &Failure, format: Format) -> ExitCode {
+    let exit = failure.exit_code();
+    if exit != 0 {
+        let text = match format {
+            Format::Text => told(failure),
+            Format::Json => {
+                serde_json::to_string(&problem(failure)).unwrap_or_else(|_| told(failure))
+            }
+        };
+        // If standard error is closed, too, there is nobody left to tell.
+        let _ = writeln!(std::io::stderr().lock(), "{text}");
+    }
+    ExitCode::from(exit)
+}
+
+/// A failure for people.
+pub(crate) fn told(failure: &Failure) -> String {
+    let text = match failure.engine() {
+        Some(Error::NoIndex(missing)) => no_index(missing),
+        _ => failure.to_string(),
+    };
+    let lines: Vec<String> = text.lines().map(visible).collect();
+    format!("keyloom: {}", lines.join("\n  "))
+}
+
+/// A failure for machines.
+pub(crate) fn problem(failure: &Failure) -> Problem {
+    let details = failure.engine().map_or_else(Details::default, details);
+    Problem::new(failure.code(), failure.to_string(), details)
+}
+
+fn details(error: &Error) -> Details {
+    let none = Details::default();
+    match error {
+        Error::NotFound { collection, key } => {
+            Details { collection: Some(collection.clone()), key: Some(key.clone()), ..none }
+        }
+        Error::UnknownCollection { collection, known: _ } => {
+            Details { collection: Some(collection.clone()), ..none }
+        }
+        Error::UniqueViolation { collection, claim, value } => Details {
+            collection: Some(collection.clone()),
+            claim: Some(claim.clone()),
+            key: Some(value.clone()),
+            ..none
+        },
+        Error::RuleViolation { collection, field, rule, detail: _ } => Details {
+            collection: Some(collection.clone()),
+            field: Some(field.clone()),
+            rule: Some((*rule).to_owned()),
+            ..none
+        },
+        Error::VersionConflict { key, expected, stored } => {
+            let versions = Versions { expected: *expected, stored: *stored };
+            Details { key: Some(key.clone()), versions: Some(versions), ..none }
+        }
+        Error::PreconditionRequired { key, stored } => {
+            let versions = Versions { expected: None, stored: Some(*stored) };
+            Details { key: Some(key.clone()), versions: Some(versions), ..none }
+        }
+        Error::NoIndex(missing) => {
+            Details { suggest: Some(suggestion(missing.as_ref().clone())), ..none }
+        }
+        Error::LimitExceeded { what: _, found: _, max } => Details { max: Some(*max), ..none },
+        Error::RetriesExhausted { attempts } => Details { attempts: Some(*attempts), ..none },
+        Error::Batch { operation, source } => {
+            Details { operation: Some(*operation), ..details(source) }
+        }
+        _ => none,
+    }
+}
+
+fn suggestion(missing: NoIndex) -> Suggestion {
+    let NoIndex { collection, reason: _, suggest, backfill_documents, keys_per_write } = missing;
+    Suggestion { collection, index: suggest, backfill_documents, keys_per_write }
+}
+
+/// What to add to the schema, ready to paste.
+fn no_index(missing: &NoIndex) -> String {
+    let NoIndex { collection, reason, suggest, backfill_documents, keys_per_write } = missing;
+    format!(
+        "no key of `{collection}` serves this query: {reason}\n\
+         Add this to the schema and apply it, or allow a scan with --scan N:\n\
+         \x20 [collections.{collection}.indexes]\n\
+         \x20 {} = {}\n\
+         It would index {}, and add {} to each write.",
+        index_name(suggest),
+        toml::Value::from(suggest.as_str()),
+        counted(*backfill_documents, "stored document"),
+        counted(u64::from(*keys_per_write), "key"),
+    )
+}
+
+/// A name for an index: the fields that it leads with, without the identity at its end.
+fn index_name(template: &str) -> String {
+    let fields = template_fields(template);
+    let leading = fields.split_last().map_or(&[][..], |(_, leading)| leading);
+    let named = if leading.is_empty() { &fields[..] } else { leading };
+    let names: Vec<&str> = named.iter().take(2).map(|name| name.trim_start_matches('@')).collect();
+    if names.is_empty() { "name".to_owned() } else { names.join("_") }
+}
+
+fn hint(skip: u64) -> String {
+    match skip {
+        0 => String::new(),
+        skip => format!("; to go on, mend the line and add --skip {skip}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing() -> Failure {
+        Failure::Engine(Error::NoIndex(Box::new(NoIndex {
+            collection: "approvals".to_owned(),
+            reason: "nothing leads with `comment`".to_owned(),
+            suggest: "approvals:comment:{comment}:{created_at desc}:{id}".to_owned(),
+            backfill_documents: 1234,
+            keys_per_write: 1,
+        })))
+    }
+
+    #[test]
+    fn a_refused_query_is_answered_with_lines_to_paste() {
+        expect_test::expect![[r#"
+            keyloom: no key of `approvals` serves this query: nothing leads with `comment`
+              Add this to the schema and apply it, or allow a scan with --scan N:
+                [collections.approvals.indexes]
+                comment_created_at = "approvals:comment:{comment}:{created_at desc}:{id}"
+              It would index 1,234 stored documents, and add 1 key to each write."#]]
+        .assert_eq(&told(&missing()));
+    }
+
+    #[test]
+    fn a_problem_document_carries_the_code_and_what_programs_need() {
+        let problem = problem(&missing().at("line 3"));
+        assert_eq!((problem.code, problem.status), (Code::NoIndex, 400));
+        assert_eq!(problem.details.suggest.unwrap().backfill_documents, 1234);
+        assert!(problem.detail.starts_with("line 3: no key serves"));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_error_and_wrong_usage_is_2() {
+        let closed = std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert_eq!(Failure::Output(closed).exit_code(), 0);
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert_eq!(Failure::Output(full).exit_code(), 1);
+        assert_eq!(Failure::Usage(String::new()).exit_code(), 2);
+        assert_eq!(missing().exit_code(), 1);
+    }
+
+    #[test]
+    fn control_characters_of_bad_input_are_shown_escaped() {
+        let failure = Failure::Invalid("a\x1b[2Jb\nsecond".to_owned());
+        assert_eq!(told(&failure), "keyloom: a\\u{1b}[2Jb\n  second");
+    }
+
+    #[test]
+    fn every_code_of_the_engine_is_a_code_of_the_wire() {
+        let errors = [
+            Error::Invalid { detail: String::new() },
+            Error::NotFound { collection: String::new(), key: String::new() },
+            Error::PreconditionRequired { key: String::new(), stored: 1 },
+            Error::VersionConflict { key: String::new(), expected: None, stored: None },
+            Error::RetriesExhausted { attempts: 3 },
+            Error::LimitExceeded { what: String::new(), found: 2, max: 1 },
+            Error::Corrupt { detail: String::new() },
+        ];
+        for error in errors {
+            let code = error.code();
+            assert_eq!(problem(&Failure::Engine(error)).code.as_str(), code);
+        }
+    }
+}

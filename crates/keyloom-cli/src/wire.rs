@@ -1,0 +1,233 @@
+//! From the engine's answers to the shapes of the wire, field by field: a new field does not
+//! compile until it is decided.
+
+use keyloom_api as api;
+use keyloom_engine as engine;
+use keyloom_engine::Error;
+use serde_json::value::RawValue;
+
+use crate::problem::Failure;
+
+pub(crate) fn document(document: engine::Document) -> Result<api::Document, Failure> {
+    let engine::Document { key, version, created_at, updated_at, owner, description, data } =
+        document;
+    let data = raw(&key, data)?;
+    Ok(api::Document { key, version, created_at, updated_at, owner, description, data })
+}
+
+pub(crate) fn page(page: engine::Page, explain: bool) -> Result<api::Page, Failure> {
+    let engine::Page { items, next, cost: spent, plan: run } = page;
+    let items = items.into_iter().map(item).collect::<Result<_, _>>()?;
+    Ok(api::Page { items, next, cost: cost(spent), plan: explain.then(|| plan(run)) })
+}
+
+pub(crate) fn count(counted: engine::Counted, explain: bool) -> api::Count {
+    let engine::Counted { count, cost: spent, plan: run } = counted;
+    api::Count { count, cost: cost(spent), plan: explain.then(|| plan(run)) }
+}
+
+pub(crate) fn exists(existence: engine::Existence, explain: bool) -> api::Exists {
+    let engine::Existence { exists, cost: spent, plan: run } = existence;
+    api::Exists { exists, cost: cost(spent), plan: explain.then(|| plan(run)) }
+}
+
+pub(crate) fn keys(page: engine::KeyPage) -> api::KeyPage {
+    let engine::KeyPage { keys, next, cost: spent, plan: _ } = page;
+    api::KeyPage { keys, next, cost: cost(spent) }
+}
+
+pub(crate) fn list(listed: engine::Listed, explain: bool) -> Result<api::ListPage, Failure> {
+    let engine::Listed {
+        items,
+        items_length,
+        items_page,
+        matches_length,
+        matches_pages,
+        next,
+        cost: spent,
+        plan: run,
+    } = listed;
+    Ok(api::ListPage {
+        items: items.into_iter().map(document).collect::<Result<_, _>>()?,
+        items_length,
+        items_page,
+        matches_length,
+        matches_pages,
+        next,
+        cost: cost(spent),
+        plan: explain.then(|| plan(run)),
+    })
+}
+
+pub(crate) fn write_plan(plan: engine::WritePlan) -> api::WritePlan {
+    let engine::WritePlan { puts, deletes, checks, changes } = plan;
+    let puts = puts.into_iter().map(planned_key).collect();
+    let deletes = deletes.into_iter().map(planned_key).collect();
+    api::WritePlan { puts, deletes, checks, changes }
+}
+
+pub(crate) fn schema_change(change: engine::SchemaChange, applied: bool) -> api::SchemaChange {
+    let engine::SchemaChange { version, steps } = change;
+    let steps = steps.into_iter().map(step).collect();
+    api::SchemaChange { version, applied, steps }
+}
+
+pub(crate) fn collection(info: engine::CollectionInfo) -> Result<api::Collection, Failure> {
+    let engine::CollectionInfo { name, schema, documents, indexes } = info;
+    let schema = serde_json::to_value(&schema).map_err(|error| Failure::Output(error.into()))?;
+    let indexes = indexes.into_iter().map(index).collect();
+    Ok(api::Collection { name, documents, schema, indexes })
+}
+
+pub(crate) fn path_cost(cost: engine::PathCost) -> api::PathCost {
+    let engine::PathCost { path, template, key_bytes_max, keys_per_document, lints } = cost;
+    api::PathCost { path, template, key_bytes_max, keys_per_document, lints }
+}
+
+pub(crate) fn change(change: engine::DocumentChange) -> api::Change {
+    let engine::DocumentChange { position, kind, collection, key, version } = change;
+    let kind = match kind {
+        engine::ChangeKind::Created => api::ChangeKind::Created,
+        engine::ChangeKind::Updated => api::ChangeKind::Updated,
+        engine::ChangeKind::Deleted => api::ChangeKind::Deleted,
+    };
+    api::Change { position: position.0, kind, collection, key, version }
+}
+
+pub(crate) fn check_report(report: engine::CheckReport) -> api::CheckReport {
+    let engine::CheckReport { documents, keys, problems, repaired } = report;
+    let problems = problems
+        .into_iter()
+        .map(|engine::Problem { collection, path, key, what }| api::CheckProblem {
+            collection,
+            path,
+            key,
+            what: what.to_owned(),
+        })
+        .collect();
+    api::CheckReport { documents, keys, problems, repaired }
+}
+
+fn item(item: engine::Item) -> Result<api::Item, Failure> {
+    match item {
+        engine::Item::Document(found) => Ok(api::Item::Document(document(found)?)),
+        engine::Item::Selected { key, data } => {
+            let data = raw(&key, data)?;
+            Ok(api::Item::Selected(api::Selected { key, data }))
+        }
+    }
+}
+
+pub(crate) fn cost(cost: engine::Cost) -> api::Cost {
+    let engine::Cost { keys_read, documents_read, ranges } = cost;
+    api::Cost { keys_read, documents_read, ranges }
+}
+
+fn plan(plan: engine::Plan) -> api::Plan {
+    // The course of a plan is the engine's own; everything else is shown.
+    let engine::Plan { path, ranges, direction, covering, keys_read_max, scan, probe, .. } = plan;
+    let range = |range: engine::PlanRange| {
+        let engine::PlanRange { path: _, from, to } = range;
+        api::Range { from, to }
+    };
+    let scan_note = |note: engine::ScanNote| {
+        let engine::ScanNote { budget, filtered } = note;
+        api::ScanNote { budget: u64::try_from(budget).unwrap_or(u64::MAX), filtered }
+    };
+    api::Plan {
+        path,
+        ranges: ranges.into_iter().map(range).collect(),
+        direction: match direction {
+            engine::Direction::Forward => api::Direction::Forward,
+            engine::Direction::Reverse => api::Direction::Reverse,
+        },
+        covering,
+        keys_read_max,
+        probe,
+        scan: scan.map(scan_note),
+    }
+}
+
+fn planned_key(planned: engine::PlannedKey) -> api::PlannedKey {
+    let engine::PlannedKey { role, key, key_bytes, value_bytes } = planned;
+    api::PlannedKey { role, key, key_bytes, value_bytes }
+}
+
+fn step(step: engine::SchemaStep) -> api::CollectionChange {
+    use engine::SchemaStep as Step;
+    let (change, collection, path, documents) = match step {
+        Step::CollectionAdded { collection } => {
+            (api::StepKind::CollectionAdded, collection, None, None)
+        }
+        Step::PathAdded { collection, path, backfill_documents } => {
+            (api::StepKind::PathAdded, collection, Some(path), Some(backfill_documents))
+        }
+        Step::PathRemoved { collection, path } => {
+            (api::StepKind::PathRemoved, collection, Some(path), None)
+        }
+        Step::RulesChanged { collection, check_documents } => {
+            (api::StepKind::RulesChanged, collection, None, Some(check_documents))
+        }
+        // A step of a newer engine: at least it is told that there is one.
+        _ => (api::StepKind::Other, String::new(), None, None),
+    };
+    api::CollectionChange { change, collection, path, documents }
+}
+
+fn index(index: engine::IndexInfo) -> api::Index {
+    let engine::IndexInfo { path, template, state } = index;
+    api::Index { path, template, state: state.to_owned() }
+}
+
+fn raw(key: &str, data: Vec<u8>) -> Result<Box<RawValue>, Failure> {
+    let text = String::from_utf8(data).ok();
+    let raw = text.and_then(|text| RawValue::from_string(text).ok());
+    let damaged = || Error::Corrupt { detail: format!("the data of `{key}` is not JSON") };
+    raw.ok_or_else(|| Failure::Engine(damaged()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(data: &[u8]) -> engine::Document {
+        engine::Document {
+            key: "k".to_owned(),
+            version: 3,
+            created_at: 1,
+            updated_at: 2,
+            owner: Some("u".to_owned()),
+            description: None,
+            data: data.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_document_goes_out_as_it_is_stored() {
+        let wire = document(stored(br#"{"a" : 1.0}"#)).unwrap();
+        assert_eq!(wire.data.get(), r#"{"a" : 1.0}"#);
+        assert_eq!((wire.version, wire.owner.as_deref()), (3, Some("u")));
+    }
+
+    #[test]
+    fn damaged_data_is_an_error_and_not_a_broken_answer() {
+        for data in [&b"{"[..], b"\xFF", b""] {
+            let error = document(stored(data)).unwrap_err().to_string();
+            assert_eq!(error, "stored data is corrupt: the data of `k` is not JSON");
+        }
+    }
+
+    #[test]
+    fn a_step_is_told_with_the_documents_it_reads() {
+        let added = engine::SchemaStep::PathAdded {
+            collection: "a".to_owned(),
+            path: "index:b".to_owned(),
+            backfill_documents: 5,
+        };
+        let change = engine::SchemaChange { version: 2, steps: vec![added] };
+        let wire = schema_change(change, false);
+        assert_eq!(wire.steps[0].documents, Some(5));
+        assert_eq!(wire.steps[0].change, api::StepKind::PathAdded);
+        assert!(!wire.applied);
+    }
+}
