@@ -10,6 +10,7 @@ use crate::output::Format;
 
 const EXAMPLES: &str = "\
 Examples:
+  keyloom demo                                  see what it does, in a minute
   keyloom schema apply schemas/approvals.toml   create a database in ./keyloom-data
   keyloom put approvals '{\"requester\": \"ann\", \"approver\": \"bob\"}'
   keyloom query approvals requester=ann --order -created_at --explain";
@@ -97,6 +98,8 @@ pub(crate) enum Command {
     Changes(Changes),
     /// Compare all documents and keys, both ways
     Check(Check),
+    /// Load sample data into a temporary folder and walk through its queries
+    Demo(Demo),
 }
 
 /// What to do with schemas.
@@ -359,6 +362,14 @@ pub(crate) struct Check {
     pub(crate) repair: bool,
 }
 
+/// Walk through sample data.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// Keep the sample data in this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
 impl Global {
     /// Whom answers are for.
     pub(crate) fn format(&self) -> Format {
@@ -369,6 +380,11 @@ impl Global {
     pub(crate) fn store(&self) -> StoreUrl {
         let folder = || self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
         self.store.clone().unwrap_or_else(|| StoreUrl::in_folder(folder()))
+    }
+
+    /// Whether the command line says where the database is.
+    pub(crate) fn names_a_store(&self) -> bool {
+        self.data.is_some() || self.store.is_some()
     }
 
     /// On whose behalf something is written.

@@ -59,6 +59,11 @@ impl Output {
         self.format
     }
 
+    /// Cuts lines to `width` columns where no terminal says how wide it is.
+    pub(crate) fn set_default_width(&mut self, width: usize) {
+        self.width = self.width.or(Some(width));
+    }
+
     /// Prints a line.
     pub(crate) fn line(&mut self, text: impl Display) -> Result<(), Failure> {
         writeln!(self.sink, "{text}").map_err(Failure::Output)

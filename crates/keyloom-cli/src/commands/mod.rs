@@ -1,8 +1,11 @@
 //! The commands. Each reads its arguments, asks the engine once or page by page, and prints.
+//!
+//! C1: A command speaks to a [`Session`] only, so that the demo runs the very commands it shows.
 
 mod changes;
 mod check;
 mod delete;
+mod demo;
 mod export;
 mod get;
 mod import;
@@ -34,6 +37,7 @@ pub(crate) async fn run(args: Args, output: &mut Output) -> Result<(), Failure> 
     let Args { global, command } = args;
     let url = global.store();
     match command {
+        Command::Demo(demo) => demo::run(demo, &global, output).await,
         Command::Schema(SchemaCommand::Check { files }) => schema::check(&files, output).await,
         Command::Schema(SchemaCommand::Apply { files, dry_run }) => {
             let schema = schema::read_checked(&files).await?;
@@ -78,6 +82,7 @@ async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Fail
         Command::Export(export) => export::run(session, export).await,
         Command::Changes(changes) => changes::run(session, &changes).await,
         Command::Check(check) => check::run(session, &check).await,
+        Command::Demo(_) => Err(Failure::Usage("a demo has no demo inside".to_owned())),
     }
 }
 
