@@ -7,7 +7,9 @@ use pollster::block_on;
 use regex::Regex;
 use serde_json::{Value as Json, json};
 
-use crate::support::{APPROVALS, Database, Seconds, action, at_every_call, code, every_fault};
+use crate::support::{
+    APPROVALS, Database, Seconds, action, at_every_call, code, every_fault, operation,
+};
 
 fn approvals() -> Database {
     Database::new(APPROVALS)
@@ -175,13 +177,20 @@ fn p03_five_collisions_in_a_row_are_a_clear_error_and_nothing_is_stored() {
 #[test]
 fn p03_codes_that_collide_inside_one_batch_are_drawn_again() {
     let database = approvals();
-    database.system.next_codes([[7; 6], [7; 6], [8; 6], [9; 6]]);
-    let create = crate::support::operation("approvals", action::create(&request()));
+    let create = operation("approvals", action::create(&request()));
+    let codes = |written: Vec<Written>| -> Vec<String> {
+        written.iter().map(|written| code_of(written.document().unwrap())).collect()
+    };
+    database.system.next_codes([[7; 6], [7; 6], [8; 6]]);
     let written = database.batch(&[create.clone(), create.clone()]).unwrap();
-    let codes: Vec<String> =
-        written.iter().map(|written| code_of(written.document().unwrap())).collect();
-    assert_eq!(codes, ["A-AAAAAA", "A-BBBBBB"]);
-    database.system.next_codes([[5; 6]; 10]);
+    assert_eq!(codes(written), ["A-999999", "A-AAAAAA"]);
+    let mut given = request();
+    given["code"] = json!("A-888888");
+    let given = operation("approvals", action::create(&given));
+    database.system.next_codes([[6; 6], [9; 6]]);
+    let written = database.batch(&[create.clone(), given]).unwrap();
+    assert_eq!(codes(written), ["A-BBBBBB", "A-888888"], "what is given stays");
+    database.system.next_codes([[5; 6]; 6]);
     let entries = database.entries();
     let refused = code(database.batch(&[create.clone(), create]));
     assert!(refused.starts_with("rule_violation: operation 1: approvals.code: generate: 5"));
