@@ -8,7 +8,7 @@ mod record;
 pub(crate) use head::{HeadRecord, Tombstone};
 pub(crate) use keys::{KeySet, document_key, document_keys, index_key_of, path_keys};
 pub(crate) use members::Members;
-pub(crate) use record::{Facts, FieldValue, Record, raw_text};
+pub(crate) use record::{Facts, FieldValue, Record, raw_elements, raw_text};
 
 /// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]

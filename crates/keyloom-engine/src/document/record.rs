@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use keyloom_key::{Kind, Value};
+use serde_json::value::RawValue;
 
 use super::head::HeadRecord;
 use super::members::Members;
@@ -130,34 +131,37 @@ pub(crate) fn raw_text(raw: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
-fn read_value(field: &Field, raw: &str) -> Result<FieldValue, String> {
-    let FieldKind::Key(kind) = &field.kind else {
-        return read_other(field, raw);
-    };
-    if !field.array {
-        return read_scalar(kind, raw).map(FieldValue::Scalar);
-    }
-    let elements: Vec<&serde_json::value::RawValue> =
+/// The elements of a JSON array as they were written.
+pub(crate) fn raw_elements(raw: &str) -> Result<Vec<&RawValue>, String> {
+    let elements: Vec<&RawValue> =
         serde_json::from_str(raw).map_err(|_| format!("{} is not an array", cut(raw)))?;
     if elements.len() > ARRAY_ELEMENTS_MAX {
         return Err(format!("{} elements, at most {ARRAY_ELEMENTS_MAX} allowed", elements.len()));
     }
-    let values = elements.iter().map(|element| read_scalar(kind, element.get()));
-    values.collect::<Result<_, _>>().map(FieldValue::Array)
+    Ok(elements)
 }
 
-fn read_other(field: &Field, raw: &str) -> Result<FieldValue, String> {
-    let is_number = |raw: &str| raw.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-    let fits = match (&field.kind, field.array) {
-        (FieldKind::Number, false) => is_number(raw),
-        (FieldKind::Number, true) => serde_json::from_str::<Vec<f64>>(raw).is_ok(),
-        _ => true,
-    };
-    if fits {
-        Ok(FieldValue::Other(raw.to_owned()))
-    } else {
-        Err(format!("{} is not a number", cut(raw)))
+fn read_value(field: &Field, raw: &str) -> Result<FieldValue, String> {
+    let other = || FieldValue::Other(raw.to_owned());
+    match (&field.kind, field.array) {
+        (FieldKind::Key(kind), false) => read_scalar(kind, raw).map(FieldValue::Scalar),
+        (FieldKind::Key(kind), true) => {
+            let values = raw_elements(raw)?.into_iter().map(|raw| read_scalar(kind, raw.get()));
+            values.collect::<Result<_, _>>().map(FieldValue::Array)
+        }
+        (FieldKind::Number, false) => check_number(raw).map(|()| other()),
+        (FieldKind::Number, true) => {
+            raw_elements(raw)?.into_iter().try_for_each(|raw| check_number(raw.get()))?;
+            Ok(other())
+        }
+        (FieldKind::Json, _) => Ok(other()),
     }
+}
+
+fn check_number(raw: &str) -> Result<(), String> {
+    // It is JSON already, and nothing else in JSON begins so.
+    let is_number = raw.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    if is_number { Ok(()) } else { Err(format!("{} is not a number", cut(raw))) }
 }
 
 fn read_scalar(kind: &Kind, raw: &str) -> Result<Value, String> {

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use keyloom_key::Value;
 
 use crate::catalog::{Collection, Field};
-use crate::document::{FieldValue, Members, Record, raw_text};
+use crate::document::{FieldValue, Members, Record, raw_elements, raw_text};
 use crate::error::Error;
 use crate::schema::Length;
 
@@ -26,13 +26,11 @@ pub(crate) fn check_rules(
             }
             continue;
         };
-        if let FieldValue::Array(elements) = value
-            && let Some(bounds) = field.elements
-        {
-            check_bounds(bounds, elements.len(), "elements")
-                .map_err(|detail| broken("elements", detail))?;
-        }
         let raw = members.get(&field.name).unwrap_or_default();
+        if let Some(bounds) = field.elements {
+            let count = raw_elements(raw).map_err(|detail| broken("elements", detail))?.len();
+            check_bounds(bounds, count, "elements").map_err(|detail| broken("elements", detail))?;
+        }
         for text in texts(field, value, raw) {
             check_text(field, &text).map_err(|(rule, detail)| broken(rule, detail))?;
         }

@@ -21,7 +21,7 @@ flag   = { type = "bool" }
 number = { type = "number" }
 any    = { type = "json" }
 tags   = { type = "text[]", elements = { min = 1, max = 2 }, length = { max = 3 } }
-scores = { type = "number[]" }
+scores = { type = "number[]", elements = { max = 3 } }
 days   = { type = "enum[]", values = ["mon", "tue"] }
 one    = { type = "id", differs_from = "other" }
 other  = { type = "id" }
@@ -90,7 +90,8 @@ fn values_of_the_wrong_type_are_refused_with_what_was_found() {
         ("flag", json!("true"), "\"true\" is not true or false".to_owned()),
         ("flag", json!(0), "0 is not true or false".to_owned()),
         ("number", json!("1"), "\"1\" is not a number".to_owned()),
-        ("scores", json!([1, "2"]), "[1,\"2\"] is not a number".to_owned()),
+        ("scores", json!([1, "2"]), "\"2\" is not a number".to_owned()),
+        ("scores", json!(1), "1 is not an array".to_owned()),
         ("tags", json!("a"), "\"a\" is not an array".to_owned()),
         ("tags", json!({}), "{} is not an array".to_owned()),
         ("tags", json!([1]), "1 is not text".to_owned()),
@@ -149,6 +150,8 @@ fn arrays_are_bounded_and_so_are_the_texts_in_them() {
     let elements = "rule_violation: all.tags: elements:";
     check(&json!({"tags": []}), &format!("{elements} 0 elements, at least 1 needed"));
     check(&json!({"tags": ["a", "b", "c"]}), &format!("{elements} 3 elements, at most 2 allowed"));
+    let scores = "rule_violation: all.scores: elements: 4 elements, at most 3 allowed";
+    check(&json!({"scores": [1, 2, 3, 4]}), scores);
     let length = "rule_violation: all.tags: length: 4 characters, at most 3 allowed";
     check(&json!({"tags": ["a", "bcde"]}), length);
 }
