@@ -12,7 +12,11 @@ mod capacity;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod explain;
+#[cfg(test)]
 mod feed;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod retries;
 #[cfg(test)]
