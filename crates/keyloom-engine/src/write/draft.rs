@@ -43,13 +43,22 @@ pub(super) enum Reason {
     /// The key that a document moves to is taken.
     MovedOnto { operation: Option<usize> },
     /// A document with this key was deleted before.
-    Tombstone { collection: u16 },
+    Tombstone,
     /// A claim is taken.
     Claim { operation: Option<usize>, unique: usize, collection: String, generated: bool },
     /// Two documents of this commit drew the same code.
     DrawnTwice { operation: Option<usize>, unique: usize, collection: String },
     /// Something that was read for this commit moved: a reference, a counter.
     Moved,
+}
+
+impl Draft {
+    /// The keys of all tombstones that its documents could meet.
+    pub(super) fn tombstone_keys(&self) -> Vec<Vec<u8>> {
+        let checks = self.commit.checks.iter().zip(&self.reasons);
+        let graves = checks.filter(|(_, reason)| **reason == Reason::Tombstone);
+        graves.map(|(check, _)| check.key.clone()).collect()
+    }
 }
 
 /// A record that the commit puts, and where to look for what came after it.
@@ -191,7 +200,7 @@ impl<'a> Builder<'a> {
             };
             self.check(key.to_vec(), Expect::Absent, reason);
             let grave = tombstone_key(key, id);
-            let reason = Reason::Tombstone { collection: id };
+            let reason = Reason::Tombstone;
             match self.materials.tombstones.get(key) {
                 None => self.check(grave, Expect::Absent, reason),
                 Some((_, stamp)) => {

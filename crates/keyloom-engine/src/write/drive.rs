@@ -14,6 +14,7 @@ use crate::limits::{
     BATCH_OPERATIONS_MAX, CODE_ATTEMPTS_MAX, OUTCOME_ATTEMPTS_MAX, OWNER_BYTES_MAX,
     REPLAN_ATTEMPTS_MAX,
 };
+use crate::read::key_from_claim;
 
 impl Engine {
     /// Executes all operations in one commit, or none of them.
@@ -51,28 +52,28 @@ impl Engine {
 
     /// Commits a draft; a lost reply is looked up, never guessed.
     pub(super) async fn try_commit(&self, draft: Draft) -> Result<Tried, Error> {
-        let Draft { commit, reasons, written, witness, collision } = draft;
-        if let Some((key, reason)) = collision {
-            return Ok(Tried::Conflict(Conflict { reason, key }));
+        if let Some((key, reason)) = draft.collision {
+            return Ok(Tried::Conflict(Conflict { reason, key, tombstones: Vec::new() }));
         }
-        let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
+        let Some(witness) = &draft.witness else { return Ok(Tried::Committed(draft.written)) };
+        let commit = &draft.commit;
         let mut lost = None;
         // The commit checks what it changes, so a second copy of it never applies twice: it is safe
         // to send it again while there is no trace of the first.
         for _ in 0..OUTCOME_ATTEMPTS_MAX {
             let (conflict, error) = match (self.store.commit(commit.clone()).await, lost.take()) {
-                (Ok(CommitOutcome::Committed { .. }), _) => return Ok(Tried::Committed(written)),
-                (Ok(CommitOutcome::Conflict { check }), None) => {
-                    return conflict_at(check, commit, reasons);
+                (Ok(CommitOutcome::Committed { .. }), _) => {
+                    return Ok(Tried::Committed(draft.written));
                 }
+                (Ok(CommitOutcome::Conflict { check }), None) => return conflict_at(check, &draft),
                 (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
                 (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
                 (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
                 (Err(error), None) => return Err(error.into()),
             };
-            match (self.trace(&commit, &witness).await, conflict) {
-                (Ok(Trace::Written), _) => return Ok(Tried::Committed(written)),
-                (Ok(Trace::None), Some(check)) => return conflict_at(check, commit, reasons),
+            match (self.trace(commit, witness).await, conflict) {
+                (Ok(Trace::Written), _) => return Ok(Tried::Committed(draft.written)),
+                (Ok(Trace::None), Some(check)) => return conflict_at(check, &draft),
                 (Ok(Trace::None), None) => lost = Some(error),
                 (Ok(Trace::Covered) | Err(_), _) => return Err(Error::OutcomeUnknown(error)),
             }
@@ -108,7 +109,7 @@ impl Engine {
         creates: &(dyn Fn(usize) -> bool + Sync),
         known: &mut Known,
     ) -> Result<(), Error> {
-        let Conflict { reason, key } = conflict;
+        let Conflict { reason, key, tombstones } = conflict;
         match reason {
             Reason::Catalog => {
                 self.reload_catalog().await?;
@@ -121,20 +122,7 @@ impl Engine {
                     return Err(key_taken(catalog, &key)?.of(operation));
                 }
             }
-            Reason::Tombstone { collection } => {
-                let Some(collection) = catalog.by_id(collection) else { return Ok(()) };
-                let mut document = Vec::with_capacity(key.len());
-                collection.key.head.write(&mut document);
-                let packed = key.get(document.len()..).unwrap_or_default();
-                document.extend_from_slice(packed);
-                match self.stored(&key).await? {
-                    None => known.tombstones.remove(&document),
-                    Some(stored) => {
-                        let tombstone = Tombstone::decode(&stored.value)?;
-                        known.tombstones.insert(document, (tombstone, stored.stamp))
-                    }
-                };
-            }
+            Reason::Tombstone => self.learn_tombstones(catalog, &tombstones, known).await?,
             Reason::Claim { operation, unique, collection, generated } => {
                 if self.stored(&key).await?.is_none() {
                     return Ok(());
@@ -152,6 +140,28 @@ impl Engine {
                     known.redraw(collection, unique, operation)?;
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Reads all tombstones that a commit could meet: one by one, each would cost an attempt.
+    pub(super) async fn learn_tombstones(
+        &self,
+        catalog: &Catalog,
+        keys: &[Vec<u8>],
+        known: &mut Known,
+    ) -> Result<(), Error> {
+        let found = self.store.snapshot().await?.get_many(keys).await?;
+        for (key, stored) in keys.iter().zip(found) {
+            let (head, packed) = Head::read(key).map_err(|e| Error::corrupt(e.to_string()))?;
+            let Some(collection) = catalog.by_id(head.collection) else { continue };
+            let document = key_from_claim(collection, packed);
+            match stored {
+                None => known.tombstones.remove(&document),
+                Some(Stored { value, stamp }) => {
+                    known.tombstones.insert(document, (Tombstone::decode(&value)?, stamp))
+                }
+            };
         }
         Ok(())
     }
@@ -199,14 +209,17 @@ pub(super) enum Tried {
 pub(super) struct Conflict {
     reason: Reason,
     key: Vec<u8>,
+    /// The keys of all tombstones that the commit could have met.
+    tombstones: Vec<Vec<u8>>,
 }
 
-fn conflict_at(check: usize, commit: Commit, mut reasons: Vec<Reason>) -> Result<Tried, Error> {
-    let key = commit.checks.into_iter().nth(check).map(|check| check.key);
-    let (Some(key), true) = (key, check < reasons.len()) else {
+fn conflict_at(check: usize, draft: &Draft) -> Result<Tried, Error> {
+    let (Some(key), Some(reason)) = (draft.commit.checks.get(check), draft.reasons.get(check))
+    else {
         return Err(Error::corrupt("the store names a check that was not asked"));
     };
-    Ok(Tried::Conflict(Conflict { reason: reasons.swap_remove(check), key }))
+    let (reason, key) = (reason.clone(), key.key.clone());
+    Ok(Tried::Conflict(Conflict { reason, key, tombstones: draft.tombstone_keys() }))
 }
 
 /// The version that a document or its tombstone holds.

@@ -45,10 +45,13 @@ impl Engine {
     ) -> Result<WritePlan, Error> {
         check_request(actor, operations)?;
         let catalog = self.catalog();
-        let draft = self
-            .prepare(&catalog, Request { actor, operations }, &mut Known::default())
-            .await
-            .map_err(|error| if operations.len() == 1 { unwrap_single(error) } else { error })?;
+        let unwrap = |error| if operations.len() == 1 { unwrap_single(error) } else { error };
+        let request = Request { actor, operations };
+        let mut known = Known::default();
+        let draft = self.prepare(&catalog, request, &mut known).await.map_err(unwrap)?;
+        // The write meets its tombstones in the commit and plans again; so does its explanation.
+        self.learn_tombstones(&catalog, &draft.tombstone_keys(), &mut known).await?;
+        let draft = self.prepare(&catalog, request, &mut known).await.map_err(unwrap)?;
         let mut plan = WritePlan {
             puts: Vec::new(),
             deletes: Vec::new(),

@@ -145,6 +145,15 @@ fn a_delete_removes_every_key_and_leaves_a_tombstone() {
 }
 
 #[test]
+fn a_create_over_a_tombstone_takes_it_away() {
+    let database = Database::new(APPROVALS);
+    database.create("approvals", &approval()).unwrap();
+    database.delete("approvals", APPROVAL).unwrap();
+    let plan = check(&database, &[operation("approvals", action::create(&approval()))]);
+    assert_eq!(roles(&plan.deletes), [format!("tombstone {APPROVAL}")]);
+}
+
+#[test]
 fn a_move_deletes_here_and_creates_there() {
     let database = Database::new(REPUTATION);
     let id = "01ARZ3NDEKTSV4RRFFQ69G5FAV";

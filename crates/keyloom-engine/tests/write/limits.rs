@@ -153,6 +153,35 @@ fn the_elements_of_an_array_of_numbers() {
 }
 
 #[test]
+fn the_documents_of_a_set() {
+    let database = Database::new(&format!(
+        "[collections.s]\nkey = \"{{a}}:{{b}}\"\nfields.a = {{ type = \"id\", required = true }}\n\
+         fields.b = {{ type = \"id\", required = true }}\n\
+         sets.all = {{ by = [\"a\"], max = {SET_DOCUMENTS_MAX} }}\n"
+    ));
+    let replace = |count: usize| -> Result<_, Error> {
+        let documents: Vec<Vec<u8>> = (0..count)
+            .map(|n| json!({"a": "x", "b": n.to_string()}).to_string().into_bytes())
+            .collect();
+        let leading = [json!("x")];
+        let (collection, set) = ("s", "all");
+        let replacement =
+            SetReplacement { collection, set, leading: &leading, documents: &documents };
+        block_on(database.engine.replace_set(&Actor::Local, &replacement))
+    };
+    assert!(code(replace(SET_DOCUMENTS_MAX + 1)).starts_with("limit_exceeded"));
+    assert_eq!(database.entries(), []);
+    assert_eq!(replace(SET_DOCUMENTS_MAX).unwrap().len(), SET_DOCUMENTS_MAX);
+    assert_eq!(replace(0).unwrap().len(), SET_DOCUMENTS_MAX, "all of them go at once");
+    replace(SET_DOCUMENTS_MAX).unwrap();
+    // Documents that come one by one may make a set larger than can be replaced as one.
+    database.create("s", &json!({"a": "x", "b": "more"})).unwrap();
+    let refused = too_large("documents of a stored set", SET_DOCUMENTS_MAX);
+    assert_eq!(code(replace(1)), refused);
+    database.assert_sound();
+}
+
+#[test]
 fn the_characters_of_a_generated_code() {
     let apply = |count: usize| {
         let schema = format!(
