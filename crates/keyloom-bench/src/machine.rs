@@ -1,0 +1,76 @@
+//! What can be said about the machine, and about the memory and the disk that a process takes.
+//!
+//! Everything is read from where Linux says it; elsewhere the answer is "unknown".
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::thread;
+
+use crate::outcome::Outcome;
+
+/// The size of the blocks that a file system counts in.
+const BLOCK_BYTES: u64 = 512;
+
+/// One line about the machine.
+pub(crate) fn describe() -> String {
+    let cores = thread::available_parallelism().map_or_else(|_| "?".into(), |n| n.to_string());
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let memory = match kib_of(&memory, "MemTotal:") {
+        Some(kib) => format!("{} GiB of memory", (kib + (1 << 19)) >> 20),
+        None => "unknown memory".to_owned(),
+    };
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let processor = processor
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name))
+        .map_or("unknown processor", str::trim);
+    format!("{processor}, {cores} cores, {memory}, {}", std::env::consts::OS)
+}
+
+/// The memory that this process has in use now, in bytes.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    kib_of(&status, "VmRSS:").map_or(0, |kib| kib * 1024)
+}
+
+/// What a folder takes on its disk, in bytes.
+pub(crate) fn disk_bytes(folder: &Path) -> Outcome<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() {
+            disk_bytes(&entry.path())?
+        } else {
+            metadata.blocks() * BLOCK_BYTES
+        };
+    }
+    Ok(bytes)
+}
+
+fn kib_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_system_is_read_as_kibibytes() {
+        let text = "MemTotal:       24100000 kB\nMemFree:  5 kB\n";
+        assert_eq!(kib_of(text, "MemTotal:"), Some(24_100_000));
+        assert_eq!(kib_of(text, "MemFree:"), Some(5));
+        assert_eq!(kib_of(text, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn files_in_folders_below_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        fs::write(folder.path().join("below/file"), vec![7; 100_000]).unwrap();
+        assert!(disk_bytes(folder.path()).unwrap() >= 100_000);
+    }
+}
