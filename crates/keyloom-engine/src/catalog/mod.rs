@@ -28,7 +28,7 @@ pub use evolve::{SchemaChange, SchemaStep};
 pub(crate) use field::{Field, FieldKind, Generate, scalar};
 pub(crate) use record::{CatalogRecord, CollectionRecord, PathState, catalog_key};
 pub use size::PathCost;
-pub(crate) use size::path_costs;
+pub(crate) use size::{path_costs, value_bytes_max};
 
 /// All collections as they are in force.
 #[derive(Debug)]

@@ -41,6 +41,11 @@ pub(crate) fn path_costs(collection: &Collection) -> Vec<PathCost> {
     std::iter::once(key).chain(uniques).chain(indexes).collect()
 }
 
+/// The most bytes of a packed value of a source; `None` if nothing bounds it.
+pub(crate) fn value_bytes_max(collection: &Collection, source: Source) -> Option<usize> {
+    component_bytes(collection, source, Cut::Whole)
+}
+
 /// Refuses a collection that could make keys or commits larger than the store takes.
 pub(super) fn check(collection: &Collection, limits: &Limits) -> Result<(), Error> {
     let paths = std::iter::once(&collection.key).chain(collection.further_paths());

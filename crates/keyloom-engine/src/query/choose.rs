@@ -22,7 +22,7 @@ use super::fit::{Aim, Alone, Binding, Repeats, Until, bind, fixed, serves};
 use super::plan::{Plan, Refusal};
 use super::request::{Asked, Request};
 use super::suggest;
-use super::term::Branch;
+use super::term::{Branch, Term};
 use crate::catalog::{Collection, Source};
 use crate::error::Error;
 use crate::limits::RANGES_MAX;
@@ -141,7 +141,8 @@ fn serve_one(
     branch: &Branch,
 ) -> Result<Option<Course>, Error> {
     let fixed = fixed(std::slice::from_ref(branch));
-    let bindings = bindings(collection, candidates, branch, &aims(request, &fixed, Alone::Yes));
+    let aims = aims(request, std::slice::from_ref(branch), &fixed, Alone::Yes);
+    let bindings = bindings(collection, candidates, branch, &aims);
     let serving = bindings.into_iter().filter(|binding| binding.left.is_empty());
     match best(collection, serving, request.select.as_deref())? {
         Some(binding) => course_of(&binding, branch).map(Some),
@@ -149,15 +150,29 @@ fn serve_one(
     }
 }
 
-/// The ways to bind paths for a request. Where a branch asks for values of the order's own field,
-/// these may have to stay in the tail for the order to come out.
-fn aims<'f>(request: &Request, fixed: &'f [Source], alone: Alone) -> Vec<Aim<'f>> {
+/// The ways to bind paths for a request: as far as the terms reach, or up to a field whose values
+/// are asked for but have to stay in the tail, for the order or for the tails to agree.
+fn aims<'f>(
+    request: &Request,
+    branches: &[Branch],
+    fixed: &'f [Source],
+    alone: Alone,
+) -> Vec<Aim<'f>> {
     let whole = Aim { asked: request.asked, fixed, alone, until: Until::Exhausted };
-    let mut aims = vec![whole];
-    if let Asked::By(source, _) = request.asked {
-        aims.push(Aim { until: Until::Before(source), ..whole });
+    let mut before: Vec<Source> = match request.asked {
+        Asked::By(source, _) => vec![source],
+        Asked::Any | Asked::Key(_) => Vec::new(),
+    };
+    if alone == Alone::No {
+        let listed = branches.iter().flatten().filter(|(_, term)| matches!(term, Term::OneOf(_)));
+        for (source, _) in listed {
+            if !fixed.contains(source) && !before.contains(source) {
+                before.push(*source);
+            }
+        }
     }
-    aims
+    let before = before.into_iter().map(|source| Aim { until: Until::Before(source), ..whole });
+    std::iter::once(whole).chain(before).collect()
 }
 
 fn bindings<'a>(
@@ -250,7 +265,7 @@ fn merge_any(
     branches: &[Branch],
 ) -> Result<Option<Course>, Error> {
     let fixed = fixed(branches);
-    let aims = aims(request, &fixed, Alone::No);
+    let aims = aims(request, branches, &fixed, Alone::No);
     let per_branch: Vec<Vec<Binding<'_>>> = branches
         .iter()
         .map(|branch| {
@@ -286,12 +301,14 @@ fn scan(
 ) -> Result<Option<Course>, Error> {
     let Some(filter) = &request.filter else { return Ok(None) };
     let fixed = fixed(std::slice::from_ref(filter));
-    let bindings = bindings(collection, candidates, filter, &aims(request, &fixed, Alone::Yes));
+    let aims = aims(request, std::slice::from_ref(filter), &fixed, Alone::Yes);
+    let bindings = bindings(collection, candidates, filter, &aims);
     let Some(binding) = best(collection, bindings.into_iter(), None)? else { return Ok(None) };
     let left = binding.left.iter().filter_map(|place| filter.get(*place).cloned());
     let residue = Residue {
         all: left.collect(),
-        any: request.any.clone(),
+        // With the filter, not beside it: of an array, one element has to pass both.
+        any: request.any.as_ref().map(|_| request.branches()),
         matchers: request.matchers.clone(),
     };
     let course = course_of(&binding, filter)?;

@@ -30,8 +30,10 @@ pub(crate) struct Probe {
     pub(crate) label: String,
     /// Its key up to the group.
     lead: Vec<u8>,
-    /// Where the group stands in the keys of the plan.
-    group: usize,
+    group: Source,
+    /// What turns the group's element in one path into the one in the other: they may run in
+    /// opposite orders, and then are complements.
+    mask: u8,
 }
 
 /// A course by seeking from group to group.
@@ -158,12 +160,13 @@ fn earlier_keys(
     key: &[u8],
 ) -> Result<KeyRange, Error> {
     let elements = Elements::of(candidate.path, key)?;
+    let place = candidate.place_of(probe.group).expect("by_probe has found it");
     let mut lead = probe.lead.clone();
-    lead.extend_from_slice(elements.get(probe.group));
+    lead.extend(elements.get(place).iter().map(|byte| byte ^ probe.mask));
     let mut own = lead.clone();
-    for (place, element) in elements.from(stretch.bound) {
-        if place != probe.group {
-            own.extend_from_slice(element);
+    for (place, (_, source)) in candidate.components().enumerate().skip(stretch.bound) {
+        if source != probe.group {
+            own.extend_from_slice(elements.get(place));
         }
     }
     // D2: the range's component is packed alike in both paths, so its ends can be taken over.
@@ -208,12 +211,16 @@ fn probed_course(
     group: Source,
 ) -> Result<Course, Error> {
     let asked = stretches(second, branch)?;
+    let order = |binding: &Binding<'_>| {
+        let place = binding.candidate.place_of(group)?;
+        Some(binding.candidate.component(place)?.0.order)
+    };
+    let mask = if order(first) == order(second) { 0x00 } else { 0xFF };
     let lead = asked.first().map(|stretch| stretch.key_with(&[])).unwrap_or_default();
-    let place = first.candidate.place_of(group).expect("by_probe has found it");
     Ok(Course {
         direction: first.chain.expect("by_probe takes chains only"),
         stretches: stretches(first, branch)?,
-        probe: Some(Probe { label: second.candidate.label(), lead, group: place }),
+        probe: Some(Probe { label: second.candidate.label(), lead, group, mask }),
         ..Course::empty()
     })
 }

@@ -18,7 +18,6 @@ use crate::error::Error;
 /// The elements of a key, by component.
 pub(crate) struct Elements<'k> {
     slices: [&'k [u8]; TEMPLATE_COMPONENTS_MAX],
-    count: usize,
 }
 
 impl<'k> Elements<'k> {
@@ -32,8 +31,7 @@ impl<'k> Elements<'k> {
 
     fn split(path: &Path, key: &'k [u8]) -> Option<Elements<'k>> {
         let mut rest = key.get(Head::BYTES..)?;
-        let mut elements =
-            Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX], count: path.sources.len() };
+        let mut elements = Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX] };
         for (slot, component) in elements.slices.iter_mut().zip(path.template.components()) {
             let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
             *slot = element;
@@ -45,11 +43,6 @@ impl<'k> Elements<'k> {
     /// The element of a component; nothing behind the last.
     pub(crate) fn get(&self, component: usize) -> &'k [u8] {
         self.slices.get(component).copied().unwrap_or_default()
-    }
-
-    /// The elements from a component on.
-    pub(crate) fn from(&self, component: usize) -> impl Iterator<Item = (usize, &'k [u8])> + '_ {
-        self.slices.iter().copied().enumerate().take(self.count).skip(component)
     }
 }
 

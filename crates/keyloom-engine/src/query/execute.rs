@@ -86,7 +86,7 @@ pub(crate) async fn read_page(
     if course.residue.is_some() || course.once {
         return tested_page(reader, course, limit, after).await;
     }
-    let mut stream = Stream::open(course, after.as_ref(), limit.saturating_add(1));
+    let mut stream = Stream::open(reader, course, after.as_ref(), limit.saturating_add(1));
     if course.probe.is_some() {
         return probed_page(reader, plan, limit, stream).await;
     }
@@ -125,7 +125,7 @@ pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Resul
     if let Some((_, budget)) = &course.residue {
         reader.keys_max = *budget;
     }
-    let mut stream = Stream::open(course, None, usize::MAX);
+    let mut stream = Stream::open(reader, course, None, usize::MAX);
     let mut count = 0;
     let tested = course.residue.is_some() || course.once;
     loop {
@@ -162,7 +162,7 @@ pub(crate) async fn any_match(reader: &mut Reader<'_>, plan: &Plan) -> Result<bo
             (true, Some(_)) => Err(out_of_budget(reader)),
         };
     }
-    let mut stream = Stream::open(&plan.course, None, 1);
+    let mut stream = Stream::open(reader, &plan.course, None, 1);
     Ok(!stream.take(reader, 1).await?.is_empty())
 }
 
@@ -174,7 +174,7 @@ async fn tested_page(
     after: Option<Position>,
 ) -> Result<Found, Error> {
     reader.keys_max = course.budget(limit);
-    let mut stream = Stream::open(course, after.as_ref(), reader.keys_max);
+    let mut stream = Stream::open(reader, course, after.as_ref(), reader.keys_max);
     let mut found = Found { next: after, ..Found::default() };
     let mut bytes = 0;
     while found.hits.len() < limit && reader.keys_left() > 0 {

@@ -14,6 +14,7 @@ use super::cursor::Position;
 use super::element::{document_key_of, element_len};
 use super::execute::Reader;
 use super::stream::{Hit, skip};
+use crate::catalog::Collection;
 use crate::error::Error;
 
 /// Ranges that are merged.
@@ -40,20 +41,24 @@ struct LaneHead {
 }
 
 impl<'p> Merge<'p> {
-    pub(super) fn open(course: &'p Course, after: Option<&Position>) -> Merge<'p> {
+    pub(super) fn open(
+        collection: &Collection,
+        course: &'p Course,
+        after: Option<&Position>,
+    ) -> Merge<'p> {
         let after = match after {
             Some(Position::Tail { tail, document }) => Some((tail.clone(), document.clone())),
             Some(Position::Key(_)) | None => None,
         };
         let lanes = course.stretches.iter().enumerate().map(|(place, stretch)| {
             let mut range = stretch.range.clone();
-            match &after {
-                Some((tail, document)) if document.is_empty() => {
-                    skip(&mut range, &stretch.key_with(tail), course.direction);
+            if let Some(after) = &after {
+                let key = stretch.key_with(&after.0);
+                if is_behind(collection, course, stretch, &key, after) {
+                    begin(&mut range, &key, course.direction);
+                } else {
+                    skip(&mut range, &key, course.direction);
                 }
-                // Another document may have the same tail: begin with it, and look.
-                Some((tail, _)) => begin(&mut range, &stretch.key_with(tail), course.direction),
-                None => {}
             }
             Lane { stretch: place, range, scan: None, head: None }
         });
@@ -88,11 +93,7 @@ impl<'p> Merge<'p> {
                 lane.load(reader, course).await?;
                 let passed = |head: &LaneHead| {
                     after.as_ref().is_some_and(|(tail, document)| {
-                        let order = (&head.tail, &head.document).cmp(&(tail, document));
-                        match course.direction {
-                            Direction::Forward => order.is_le(),
-                            Direction::Reverse => order.is_ge(),
-                        }
+                        head.tail == *tail && !is_later(&head.document, document, course.direction)
                     })
                 };
                 lane.head = lane.head.take().filter(|head| !passed(head));
@@ -184,6 +185,31 @@ pub(super) fn document_of(
     let candidate = Candidate::of(reader.collection, stretch.at);
     let candidate = candidate.expect("a plan is run with the collection that it was made for");
     document_key_of(reader.collection, &candidate, &hit.key, &hit.value)
+}
+
+/// Whether a key with the very tail of the position may belong to a document behind it. A claim
+/// does not say whose it is before it is read.
+fn is_behind(
+    collection: &Collection,
+    course: &Course,
+    stretch: &Stretch,
+    key: &[u8],
+    (_, document): &(Vec<u8>, Vec<u8>),
+) -> bool {
+    let candidate = Candidate::of(collection, stretch.at);
+    let candidate = candidate.expect("a plan is run with the collection that it was made for");
+    if document.is_empty() || candidate.is_claim() {
+        return !document.is_empty();
+    }
+    document_key_of(collection, &candidate, key, &[])
+        .is_ok_and(|own| is_later(&own, document, course.direction))
+}
+
+fn is_later(one: &[u8], other: &[u8], direction: Direction) -> bool {
+    match direction {
+        Direction::Forward => one > other,
+        Direction::Reverse => one < other,
+    }
 }
 
 /// Narrows a range to what begins with `key` or comes behind it.

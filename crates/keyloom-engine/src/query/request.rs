@@ -88,7 +88,11 @@ impl Request {
             let both = alternative.iter().try_fold(filter.clone(), |branch, (source, term)| {
                 narrow(branch, *source, term.clone())
             });
-            if let Some(branch) = both.filter(|branch| !branches.contains(branch)) {
+            // A branch that asks for more than another brings nothing that the other does not.
+            let Some(branch) = both else { continue };
+            let asks_more = |one: &Branch, other: &Branch| other.iter().all(|t| one.contains(t));
+            if !branches.iter().any(|known| asks_more(&branch, known)) {
+                branches.retain(|known| !asks_more(known, &branch));
                 branches.push(branch);
             }
         }

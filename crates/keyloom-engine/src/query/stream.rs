@@ -41,10 +41,17 @@ pub(super) struct Chain<'p> {
 
 impl<'p> Stream<'p> {
     /// Opens a course behind a position; it will be asked for at most so many keys.
-    pub(super) fn open(course: &'p Course, after: Option<&Position>, at_most: usize) -> Stream<'p> {
+    pub(super) fn open(
+        reader: &Reader<'_>,
+        course: &'p Course,
+        after: Option<&Position>,
+        at_most: usize,
+    ) -> Stream<'p> {
         match course.mode {
             Mode::Chain => Stream::Chain(Chain::open(course, after, at_most)),
-            Mode::Merge | Mode::Groups => Stream::Merge(Merge::open(course, after)),
+            Mode::Merge | Mode::Groups => {
+                Stream::Merge(Merge::open(reader.collection, course, after))
+            }
         }
     }
 

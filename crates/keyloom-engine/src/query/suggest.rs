@@ -1,8 +1,8 @@
 //! Says why a request is refused, and which key would serve it.
 //!
-//! G1: A suggested template compiles and serves the request, together with what is declared; for a
-//!     union, together with the ones suggested for its other branches. It is tried before it is
-//!     suggested.
+//! G1: A suggested template compiles, fits a key and serves the request, together with what is
+//!     declared; for a union, together with the ones suggested for its other branches. It is tried
+//!     before it is suggested.
 //! G2: Where no template could serve the request, nothing is suggested: it is said what to leave out.
 
 use keyloom_key::{Head, Kind, Order, Space, Template};
@@ -14,12 +14,25 @@ use super::distinct::{Probed, by_probe, ranged_source};
 use super::plan::Refusal;
 use super::request::{Asked, Request, is_array};
 use super::term::{Branch, Term};
-use crate::catalog::{Collection, Index, Path, PathState, Source};
+use crate::catalog::{Collection, Index, Path, PathState, Source, value_bytes_max};
 use crate::error::Error;
 use crate::limits::ARRAY_ELEMENTS_MAX;
 
+/// How long texts are cut in a suggestion: two of them fit a key, and people search for less.
+const SUGGESTED_CUT: &str = " prefix 100";
+
+/// The bytes of a text of a hundred characters; what may be longer is cut.
+const SUGGESTED_BYTES_MAX: usize = 402;
+
 /// A component of a template to suggest.
 type Part = (Source, Order);
+
+/// A template to suggest: what the request asks for, and then what the document key needs.
+struct Draft {
+    parts: Vec<Part>,
+    /// How many parts the request asks for; they give the template its name.
+    leading: usize,
+}
 
 /// The refusal of a request that no ready path serves.
 pub(super) fn refuse(
@@ -43,7 +56,7 @@ pub(super) fn refuse(
     }
     let drafts = drafts(collection, candidates, request, branches);
     let indexes: Option<Vec<Index>> =
-        drafts.iter().map(|parts| imagine(collection, &spell(collection, parts))).collect();
+        drafts.iter().map(|draft| imagine(collection, &spell(collection, draft))).collect();
     let indexes = indexes.unwrap_or_default();
     let imagined: Vec<Candidate<'_>> = indexes
         .iter()
@@ -53,21 +66,27 @@ pub(super) fn refuse(
     if !served(&imagined) {
         return Refusal::Invalid(Error::invalid(unservable(collection, request, branches)));
     }
-    // The first one that is really missing: without it, the others do not serve the request.
-    let missing = (0..imagined.len()).find(|left_out| {
-        let others = imagined.iter().enumerate().filter(|(place, _)| place != left_out);
-        !served(&others.map(|(_, candidate)| *candidate).collect::<Vec<_>>())
-    });
-    let missing = missing.unwrap_or_default();
-    let (Some(parts), Some(branch)) =
-        (drafts.get(missing), branches.get(missing).or(branches.first()))
-    else {
+    // What is declared already, or serves several branches, is needed once at most.
+    let mut kept: Vec<usize> = (0..imagined.len()).collect();
+    for place in 0..imagined.len() {
+        let others: Vec<Candidate<'_>> = kept
+            .iter()
+            .filter(|kept| **kept != place)
+            .filter_map(|kept| imagined.get(*kept).copied())
+            .collect();
+        if served(&others) {
+            kept.retain(|kept| *kept != place);
+        }
+    }
+    let missing = kept.first().copied().unwrap_or_default();
+    let branch = branches.get(missing).or(branches.first());
+    let (Some(draft), Some(branch)) = (drafts.get(missing), branch) else {
         return Refusal::Invalid(Error::invalid(unservable(collection, request, branches)));
     };
     Refusal::NoIndex {
-        reason: reason(collection, request, branch, parts),
-        suggest: spell(collection, parts),
-        keys_per_write: keys_per_write(collection, parts),
+        reason: reason(collection, request, branch, &draft.parts),
+        suggest: spell(collection, draft),
+        keys_per_write: keys_per_write(collection, &draft.parts),
     }
 }
 
@@ -77,7 +96,7 @@ fn drafts(
     candidates: &[Candidate<'_>],
     request: &Request,
     branches: &[Branch],
-) -> Vec<Vec<Part>> {
+) -> Vec<Draft> {
     let (Some(group), [branch]) = (request.distinct, branches) else {
         return branches
             .iter()
@@ -89,11 +108,12 @@ fn drafts(
     };
     let along = match by_probe(collection, candidates, branch, request, group) {
         // The second path has to follow the first one in all that comes after the range.
-        Ok(Probed::Unanswered(first)) => first
-            .candidate
-            .components()
-            .map(|(component, source)| (source, component.order))
-            .collect(),
+        Ok(Probed::Unanswered(first)) => {
+            let parts = first.candidate.components();
+            let parts: Vec<Part> =
+                parts.map(|(component, source)| (source, component.order)).collect();
+            Draft { leading: first.slots.len() + 2, parts }
+        }
         _ => {
             let mut along = equalities(branch, &[]);
             along.push((ranged, order_of(request, ranged)));
@@ -101,11 +121,11 @@ fn drafts(
             with_key(collection, along, 0)
         }
     };
-    let bound = along.iter().position(|(source, _)| *source == ranged).unwrap_or_default();
-    let mut second: Vec<Part> = along.iter().take(bound).copied().collect();
+    let bound = along.parts.iter().position(|(source, _)| *source == ranged).unwrap_or_default();
+    let mut second: Vec<Part> = along.parts.iter().take(bound).copied().collect();
     second.push((group, Order::Ascending));
-    second.extend(along.iter().skip(bound).filter(|(source, _)| *source != group).copied());
-    vec![along, second]
+    second.extend(along.parts.iter().skip(bound).filter(|(source, _)| *source != group).copied());
+    vec![Draft { leading: bound + 2, parts: second }, along]
 }
 
 /// Equalities, then the group, then the range, then the order, then what the document key needs.
@@ -114,7 +134,7 @@ fn draft(
     request: &Request,
     branch: &Branch,
     branches: &[Branch],
-) -> Vec<Part> {
+) -> Draft {
     let ordered = match request.asked {
         Asked::By(source, _) => Some(source),
         Asked::Any | Asked::Key(_) => None,
@@ -137,14 +157,15 @@ fn draft(
 }
 
 /// Adds the fields of the document key that do not stand behind the first `bound` parts yet.
-fn with_key(collection: &Collection, mut parts: Vec<Part>, bound: usize) -> Vec<Part> {
+fn with_key(collection: &Collection, mut parts: Vec<Part>, bound: usize) -> Draft {
+    let leading = parts.len();
     let key = collection.key.template.components().iter().zip(&collection.key.sources);
     for (component, source) in key {
         if !parts.iter().skip(bound).any(|(known, _)| known == source) {
             parts.push((*source, component.order));
         }
     }
-    parts
+    Draft { parts, leading }
 }
 
 fn equalities(branch: &Branch, apart: &[Source]) -> Vec<Part> {
@@ -161,22 +182,27 @@ fn order_of(request: &Request, source: Source) -> Order {
 }
 
 /// The text of a template: the collection, the fields that lead, and then all components.
-fn spell(collection: &Collection, parts: &[Part]) -> String {
+fn spell(collection: &Collection, Draft { parts, leading }: &Draft) -> String {
     let name = |source: Source| collection.source_name(source);
-    let in_key = |source: &Source| collection.key.sources.contains(source);
-    let leading: Vec<&str> = parts
-        .iter()
-        .enumerate()
-        .filter(|(place, (source, _))| *place == 0 || !in_key(source))
-        .map(|(_, (source, _))| name(*source).trim_start_matches('@'))
-        .collect();
+    let leading = parts.iter().take(*leading).map(|(source, _)| name(*source));
+    let leading: Vec<&str> = leading.map(|name| name.trim_start_matches('@')).collect();
     let mut text = format!("{}:{}", collection.name, leading.join("_"));
     for (source, order) in parts {
         let each = if is_array(collection, *source) { "[]" } else { "" };
         let order = if *order == Order::Descending { " desc" } else { "" };
-        text.push_str(&format!(":{{{}{each}{order}}}", name(*source)));
+        let cut = if needs_cut(collection, *source) { SUGGESTED_CUT } else { "" };
+        text.push_str(&format!(":{{{}{each}{cut}{order}}}", name(*source)));
     }
     text
+}
+
+/// Whether the values of a source may be too long for a key as a whole. The fields of the document
+/// key never are.
+fn needs_cut(collection: &Collection, source: Source) -> bool {
+    let in_key = collection.key.sources.contains(&source);
+    let text = collection.source_kind(source) == Some(&Kind::Text);
+    let bytes = value_bytes_max(collection, source);
+    text && !in_key && bytes.is_none_or(|bytes| bytes > SUGGESTED_BYTES_MAX)
 }
 
 /// The index as if it were declared.
@@ -304,8 +330,8 @@ fn refuse_matchers(collection: &Collection, request: &Request) -> Refusal {
         }
         (None, None) => "an expression".to_owned(),
     };
-    let fields: Vec<Part> = with_key(collection, Vec::new(), 0);
-    let key: String = fields
+    let key: String = with_key(collection, Vec::new(), 0)
+        .parts
         .iter()
         .map(|(source, _)| format!(":{{{}}}", collection.source_name(*source)))
         .collect();

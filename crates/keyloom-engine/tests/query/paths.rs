@@ -1,0 +1,219 @@
+//! What the kinds of components and indexes serve: arrays, prefixes, shards, times, owners.
+
+use keyloom_engine::Actor;
+use keyloom_engine::schema::Schema;
+use keyloom_store::faults::{Call, Fault, NO_SPACE, When};
+use pollster::block_on;
+use serde_json::{Value as Json, json};
+
+use crate::database::{Database, value_of};
+
+const SCHEMA: &str = r#"
+[collections.notes]
+key = "note:{id}"
+
+[collections.notes.fields]
+id    = { type = "u64", required = true }
+kind  = { type = "enum", values = ["a", "b", "c"], default = "a" }
+title = { type = "text", required = true, length = { max = 40 } }
+tags  = { type = "text[]", length = { max = 10 }, elements = { max = 5 } }
+at    = { type = "millis", required = true }
+body  = { type = "json" }
+
+[collections.notes.indexes]
+tags   = "tags:{tags[]}:{id}"
+search = "search:{title prefix 3}:{title}:{id}"
+short  = "short:{kind}:{title prefix 3}:{id}"
+spread = "spread:{id shard 4}:{at}:{id}"
+owner  = "owner:{@owner}:{@created_at desc}:{id}"
+"#;
+
+fn notes(documents: &[Json]) -> Database {
+    let database = Database::open(SCHEMA);
+    for (id, document) in documents.iter().enumerate() {
+        let mut document = document.clone();
+        document["id"] = id.into();
+        for (field, value) in [("title", json!("title")), ("at", json!(0))] {
+            if document.get(field).is_none() {
+                document[field] = value;
+            }
+        }
+        database.put("notes", &document);
+    }
+    database
+}
+
+fn ids(database: &Database, query: &Json) -> Vec<u64> {
+    let ids = database.values("notes", query, "id");
+    ids.iter().map(|id| id.as_u64().unwrap()).collect()
+}
+
+#[test]
+fn an_element_of_an_array_is_found_by_its_key() {
+    let database = notes(&[
+        json!({"tags": ["red", "blue"]}),
+        json!({"tags": ["redish"]}),
+        json!({"tags": []}),
+        json!({}),
+        json!({"tags": ["blue", "red", "red"]}),
+    ]);
+    let red = json!({"where": {"tags": "red"}});
+    assert_eq!(ids(&database, &red), [0, 4]);
+    assert_eq!(database.query("notes", &red).cost.keys_read, 2);
+}
+
+#[test]
+fn several_elements_bring_a_document_once() {
+    let database = notes(&[
+        json!({"tags": ["x", "y"]}),
+        json!({"tags": ["y"]}),
+        json!({"tags": ["z"]}),
+        json!({"tags": ["x"]}),
+    ]);
+    let query = json!({"where": {"tags": {"in": ["x", "y"]}}, "limit": 1});
+    assert_eq!(ids(&database, &query), [0, 1, 3]);
+    assert_eq!(database.count("notes", &query).count, 3);
+}
+
+#[test]
+fn a_range_of_elements_brings_a_document_at_its_first_key_in_the_range() {
+    let database = notes(&[
+        json!({"tags": ["ab", "ac", "b"]}),
+        json!({"tags": ["ad", "aa"]}),
+        json!({"tags": ["b"]}),
+        json!({"tags": ["ac", "ad"]}),
+    ]);
+    for limit in 1..5 {
+        let query = json!({"where": {"tags": {"prefix": "a"}}, "limit": limit});
+        assert_eq!(ids(&database, &query), [1, 0, 3], "limit {limit}");
+        assert_eq!(database.count("notes", &query).count, 3);
+    }
+}
+
+#[test]
+fn an_order_by_an_array_is_an_error() {
+    let error = notes(&[]).error("notes", &json!({"order": "tags"}));
+    assert!(error.contains("an array has no place"), "{error}");
+}
+
+#[test]
+fn a_beginning_longer_than_the_prefix_component_goes_on_in_the_whole_one() {
+    let titles = ["hello", "help", "he", "hero", "hel", "hell"];
+    let documents: Vec<Json> = titles.iter().map(|title| json!({"title": title})).collect();
+    let database = notes(&documents);
+    for (prefix, expected) in
+        [("hell", &[5, 0][..]), ("hel", &[4, 5, 0, 1]), ("he", &[2, 4, 5, 0, 1, 3]), ("hx", &[])]
+    {
+        let query = json!({"where": {"title": {"prefix": prefix}}});
+        assert_eq!(ids(&database, &query), expected, "{prefix}");
+        let page = database.query("notes", &query);
+        assert_eq!(page.cost.keys_read, expected.len() as u64);
+    }
+    assert_eq!(ids(&database, &json!({"where": {"title": "hel"}})), [4]);
+    assert_eq!(ids(&database, &json!({"where": {"title": {"in": ["he", "hello"]}}})), [2, 0]);
+}
+
+#[test]
+fn a_cut_component_alone_serves_only_what_it_can_decide() {
+    let database =
+        notes(&[json!({"title": "he"}), json!({"title": "hello"}), json!({"title": "help"})]);
+    let ask = |title: Json| json!({"where": {"kind": "a", "title": title}});
+    assert_eq!(ids(&database, &ask(json!("he"))), [0]);
+    assert_eq!(ids(&database, &ask(json!({"prefix": "hel"}))), [1, 2]);
+    assert_eq!(database.query("notes", &ask(json!("he"))).plan.path, "index:short");
+    for title in [json!("hel"), json!("hello"), json!({"prefix": "hell"}), json!({"gt": "hello"})] {
+        let refused = database.refused("notes", &ask(title));
+        assert_eq!(refused.suggest, "notes:kind_title:{kind}:{title}:{id}");
+    }
+}
+
+#[test]
+fn buckets_are_merged_back_into_one_order() {
+    let documents: Vec<Json> = (0..40).map(|n| json!({"at": (n * 7) % 40})).collect();
+    let database = notes(&documents);
+    for (order, descending) in [("at", false), ("-at", true)] {
+        let query = json!({"order": order, "limit": 6});
+        let mut expected: Vec<i64> = (0..40).collect();
+        if descending {
+            expected.reverse();
+        }
+        let found = database.values("notes", &query, "at");
+        assert_eq!(found, expected.iter().map(|at| json!(at)).collect::<Vec<_>>());
+        let page = database.query("notes", &query);
+        assert_eq!((page.plan.ranges.len(), page.plan.keys_read_max), (4, 10));
+    }
+    let range = json!({"where": {"at": {"gte": 10, "lt": 20}}, "order": "at"});
+    assert_eq!(database.values("notes", &range, "at").len(), 10);
+}
+
+#[test]
+fn the_owner_and_the_time_of_creation_are_asked_for_like_fields() {
+    let database = Database::open(SCHEMA);
+    for id in 0..6_u64 {
+        database.clock.set(100 + id);
+        let owner = Actor::User(["ann", "ben"][id as usize % 2].to_owned());
+        database.put_as(&owner, "notes", &json!({"id": id, "title": "t", "at": 0}), None);
+    }
+    database.put("notes", &json!({"id": 9, "title": "t", "at": 0}));
+    let query = json!({"where": {"@owner": "ann"}, "order": "-@created_at"});
+    assert_eq!(ids(&database, &query), [4, 2, 0]);
+    let query = json!({"where": {"@owner": "ann", "@created_at": {"lte": 102}}});
+    assert_eq!(ids(&database, &query), [2, 0]);
+    let query =
+        json!({"where": {"@owner": "ben"}, "select": ["@owner", "@created_at"], "limit": 1});
+    let page = database.query("notes", &query);
+    assert!(page.plan.covering);
+    assert_eq!(page.items[0].data(), br#"{"@owner":"ben","@created_at":105}"#);
+    let error = database.error("notes", &json!({"order": "@owner"}));
+    assert!(error.contains("documents without it"), "{error}");
+}
+
+#[test]
+fn a_field_that_no_key_can_hold_is_not_asked_for_but_selected() {
+    let database = notes(&[json!({"body": {"deep": [1, 2]}})]);
+    let error = database.error("notes", &json!({"where": {"body": 1}}));
+    assert!(error.contains("`body` has a type that no key can hold"), "{error}");
+    let page = database.query("notes", &json!({"select": ["body"]}));
+    assert_eq!(value_of(&page.items[0], "body"), json!({"deep": [1, 2]}));
+}
+
+#[test]
+fn a_page_of_large_documents_ends_at_its_bytes_and_goes_on() {
+    let large = "x".repeat(900_000);
+    let documents: Vec<Json> = (0..20).map(|_| json!({"body": large})).collect();
+    let database = notes(&documents);
+    let page = database.query("notes", &json!({"limit": 100}));
+    assert_eq!(page.items.len(), 9);
+    assert_eq!(ids(&database, &json!({"limit": 100})), (0..20).collect::<Vec<u64>>());
+    let scanned = json!({"where": {"kind": "a"}, "scan": 1000, "limit": 100, "order": "id"});
+    assert_eq!(ids(&database, &scanned).len(), 20);
+}
+
+#[test]
+fn several_points_are_looked_up_at_once() {
+    let documents: Vec<Json> = (0..10).map(|_| json!({})).collect();
+    let database = notes(&documents);
+    let query = json!({"where": {"id": {"in": [7, 3, 99, 5]}}, "limit": 2});
+    assert_eq!(ids(&database, &query), [3, 5, 7]);
+    let all = json!({"where": {"id": {"in": [7, 3, 99, 5]}}, "order": "-id"});
+    assert_eq!(ids(&database, &all), [7, 5, 3]);
+    let page = database.query("notes", &all);
+    assert_eq!((page.cost.keys_read, page.plan.keys_read_max), (4, 4));
+}
+
+#[test]
+fn an_index_that_is_still_built_is_named_and_not_read() {
+    let database = notes(&[json!({"at": 1}), json!({"at": 2})]);
+    let schema = Schema::from_toml(&format!("{SCHEMA}\nat = \"at:{{kind}}:{{at}}:{{id}}\"\n"));
+    let schema = schema.unwrap();
+    database.store.reset();
+    // The first commit declares the index, the second one fills it.
+    database.store.inject(When::NthOf(Call::Commit, 2), Fault::Before(NO_SPACE));
+    block_on(database.engine.apply_schema(&schema, &mut |_| {})).unwrap_err();
+    let query = json!({"where": {"kind": "a"}, "order": "at"});
+    let refused = database.refused("notes", &query);
+    assert_eq!(refused.reason, "`index:at` would, but is still being built");
+    database.store.reset();
+    block_on(database.engine.apply_schema(&schema, &mut |_| {})).unwrap();
+    assert_eq!(ids(&database, &query), [0, 1]);
+}
