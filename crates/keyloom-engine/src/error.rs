@@ -60,7 +60,10 @@ pub enum Error {
         detail: String,
     },
     /// Somebody else was first: read again, then retry.
-    #[error("version conflict on `{key}`: expected {}, stored {}", spelled(*.expected), spelled(*.stored))]
+    #[error(
+        "version conflict on `{key}`: expected {}, stored {}",
+        spelled(*.expected), spelled(*.stored)
+    )]
     VersionConflict {
         /// The key of the document.
         key: String,

@@ -1,7 +1,8 @@
 //! Which Rust lines are tests, and how large their share is.
 //!
-//! I1: A line is a test line if its file is a test file (in a `tests` folder, or named `tests.rs`)
-//!     or if it belongs to an item behind `#[cfg(test)]`.
+//! I1: A line is a test line if its file is a test file (in a `tests` folder, named `tests.rs`, or
+//!     part of the conformance suite, which is a library only so that every store can run it) or
+//!     if it belongs to an item behind `#[cfg(test)]`.
 //!
 //! Where an item ends is read from the layout that rustfmt gives it, not from a parser: its last
 //! line is the next one at the item's own depth that begins with `}` or ends with `;` or `,`.
@@ -71,7 +72,8 @@ pub(super) fn lines_without_tests(file: &File) -> usize {
 }
 
 fn is_test_file(file: &File) -> bool {
-    file.name() == "tests.rs" || file.path.split('/').any(|part| part == "tests")
+    let is_test_folder = |part: &str| part == "tests" || part == "conformance";
+    file.name() == "tests.rs" || file.path.split('/').any(is_test_folder)
 }
 
 fn ends_item(line: &str, depth: usize) -> bool {
@@ -85,6 +87,12 @@ fn ends_item(line: &str, depth: usize) -> bool {
 mod tests {
     use super::super::tree::file;
     use super::*;
+
+    #[test]
+    fn the_conformance_suite_counts_as_tests() {
+        let suite = file("crates/keyloom-store/src/conformance/reads.rs", "fn law() {}\n");
+        assert_eq!(lines_without_tests(&suite), 0);
+    }
 
     #[test]
     fn a_test_module_is_tests_up_to_its_closing_brace() {

@@ -1,10 +1,10 @@
 //! Chooses the plan of a request: pure, and the same for the same catalog and request.
 //!
-//! A path serves a branch if equalities fill its leading components, the one range sits on the next,
-//! nothing is left over, and what follows is in the order asked for or its reverse.
+//! A path serves a branch if equalities fill its leading components, the one range sits on the
+//! next, nothing is left over, and what follows is in the order asked for or its reverse.
 //!
-//! P1: Of the paths that serve, the one with the longest bound prefix is taken, then one that covers
-//!     the selection, then the one with the fewest components, then the one declared first.
+//! P1: Of the paths that serve, the one with the longest bound prefix is taken, then one that
+//!     covers the selection, then the one with the fewest components, then the one declared first.
 //! P2: Several ranges run one after the other where that is the order; otherwise they are merged,
 //!     and then all have tails of the same shape.
 //! P3: Only what the caller allowed as a scan leaves conditions to the documents.

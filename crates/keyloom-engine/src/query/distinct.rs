@@ -6,8 +6,8 @@
 //!                                       whether the group has an earlier key in the range
 //! ```
 //!
-//! D1: A probe needs no memory of earlier pages: a key is the first of its group in the whole range,
-//!     or it is not.
+//! D1: A probe needs no memory of earlier pages: a key is the first of its group in the whole
+//!     range, or it is not.
 //! D2: Both paths of a probe order the keys of one group alike: by the range's component, then by
 //!     all that follows in the same sequence.
 

@@ -25,7 +25,8 @@ use crate::limits::PAGE_BYTES_MAX;
 /// the default size is one batch.
 const BATCH: usize = 128;
 
-/// How many keys a scan tests at a time, so that a small page of a rare kind is not read one by one.
+/// How many keys a scan tests at a time, so that a small page of a rare kind is not read one by
+/// one.
 const BATCH_TESTED: usize = 64;
 
 /// How many keys are counted at a time.

@@ -1,7 +1,7 @@
 //! The keys of a course, in its order.
 //!
-//! S1: A stream reads no key before it is asked for it: `take(n)` reads at most `n` keys in a chain,
-//!     and one more per range in a merge.
+//! S1: A stream reads no key before it is asked for it: `take(n)` reads at most `n` keys in a
+//!     chain, and one more per range in a merge.
 //! S2: A stream reads no key beyond what its reader may still read.
 
 use keyloom_store::{Direction, Entry, KeyRange, Scan, ScanOptions};

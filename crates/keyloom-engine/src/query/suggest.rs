@@ -3,7 +3,8 @@
 //! G1: A suggested template compiles, fits a key and serves the request, together with what is
 //!     declared; for a union, together with the ones suggested for its other branches. It is tried
 //!     before it is suggested.
-//! G2: Where no template could serve the request, nothing is suggested: it is said what to leave out.
+//! G2: Where no template could serve the request, nothing is suggested: it is said what to leave
+//!     out.
 
 use keyloom_key::{Head, Kind, Order, Space, Template};
 

@@ -23,7 +23,8 @@ code = "approval:code:{code}"
 [collections.approvals.indexes]
 requester = "approval:index:requester:{requester}:{created_at desc}:{id}"
 approver  = "approval:index:approver:{approver}:{created_at desc}:{id}"
-status    = { key = "approval:index:status:{status}:{created_at desc}:{id}", include = ["note", "code"] }
+status    = { key = "approval:index:status:{status}:{created_at desc}:{id}",
+              include = ["note", "code"] }
 pending   = { key = "approval:index:pending:{created_at}:{id}", when = { status = "pending" } }
 "#;
 

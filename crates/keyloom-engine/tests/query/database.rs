@@ -1,7 +1,7 @@
 //! A database in memory for tests of queries and lists, asked in the JSON of the public surface.
 //!
-//! Every answer is checked against the calls that really reached the store, so that no test can pass
-//! with a cost that is not the true one.
+//! Every answer is checked against the calls that really reached the store, so that no test can
+//! pass with a cost that is not the true one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

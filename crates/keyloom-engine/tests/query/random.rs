@@ -413,7 +413,9 @@ fn check_scan(database: &Database, case: &Case, expected: &[Json]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400, max_shrink_iters: 2000, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn every_query_is_a_filter_and_a_sort(case in case()) {

@@ -102,7 +102,8 @@ fn r11_votes_are_found_by_every_combination_at_the_cost_of_the_result() {
 fn r11_votes_on_a_tag_after_a_time_come_newest_first() {
     let database = votes();
     let query = json!({
-        "where": {"tag_key": tag(1), "created_at": {"gt": 1020}}, "order": "-created_at", "limit": 4,
+        "where": {"tag_key": tag(1), "created_at": {"gt": 1020}},
+        "order": "-created_at", "limit": 4,
     });
     let found = database.values("votes", &query, "created_at");
     assert!(found.is_sorted_by(|one, other| one.as_i64() > other.as_i64()));

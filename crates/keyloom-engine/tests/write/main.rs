@@ -1,7 +1,7 @@
 //! What writes promise, seen through the public surface of the engine.
 //!
-//! One test program, so that what the tests share is compiled and linked once. Test names begin with
-//! the row of the behaviour that they show, where there is one.
+//! One test program, so that what the tests share is compiled and linked once. Test names begin
+//! with the row of the behaviour that they show, where there is one.
 
 #[cfg(test)]
 mod approvals;

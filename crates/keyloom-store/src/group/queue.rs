@@ -1,7 +1,7 @@
 //! The bounded queue in front of the writer.
 //!
-//! Q1: At most [`QUEUE_COMMITS_MAX`] commits and [`QUEUE_BYTES_MAX`] bytes wait; one more is refused
-//!     at once. A single commit is always taken, whatever its size.
+//! Q1: At most [`QUEUE_COMMITS_MAX`] commits and [`QUEUE_BYTES_MAX`] bytes wait; one more is
+//!     refused at once. A single commit is always taken, whatever its size.
 //! Q2: Commits leave in the order in which they came.
 //! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
 

@@ -152,7 +152,8 @@ impl Subject {
     }
 }
 
-/// Lets the writer stop in the commit of `first`, queues `others`, lets go, and returns all answers.
+/// Lets the writer stop in the commit of `first`, queues `others`, lets go, and returns all
+/// answers.
 fn grouped(first: Commit, others: Vec<Commit>) -> (Subject, Vec<Answer>) {
     let (step, entered, release) = stop();
     let subject = start(Durability::Durable, vec![step]);
