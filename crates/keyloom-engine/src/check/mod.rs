@@ -5,8 +5,8 @@
 //! Q2: A repair never touches a document. Missing keys are put and wrong ones deleted in commits
 //!     that check the document, so it may run beside writers.
 //!
-//! Orphans are found by counting first: when all keys that should be there are there, and no path
-//! has more keys than that, there are none, and no key has to be looked at twice.
+//! Orphans are found by counting first: when a path has no more keys than those that were found to
+//! follow from documents, there are none, and no key has to be looked at twice.
 
 mod derived;
 mod orphans;
@@ -91,7 +91,7 @@ struct CheckRun<'a> {
     report: CheckReport,
 }
 
-/// How many keys each path should have, by its head.
+/// How many keys of each path were found to follow from documents, by its head.
 type Expected = BTreeMap<Vec<u8>, u64>;
 
 impl CheckRun<'_> {
@@ -150,7 +150,10 @@ impl CheckRun<'_> {
         self.report.keys += asked.len() as u64;
         let mut missing = Vec::new();
         for ((key, value), found) in wanted.iter().zip(&found) {
-            *expected.entry(key.get(..HEAD_LEN).unwrap_or_default().to_vec()).or_default() += 1;
+            if found.is_some() {
+                let head = key.get(..HEAD_LEN).unwrap_or_default().to_vec();
+                *expected.entry(head).or_default() += 1;
+            }
             let what = match found {
                 None => "it is missing",
                 Some(stored) if stored.value != *value => "it has a wrong value",

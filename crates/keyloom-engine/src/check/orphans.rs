@@ -12,7 +12,8 @@ use crate::read::key_from_claim;
 
 impl CheckRun<'_> {
     /// No key stands under a path that does not follow from a document. `expected` is the number of
-    /// keys that do; all of them were found to be there.
+    /// keys that were found and do; those that are missing do not count, so that one of them cannot
+    /// hide an orphan.
     pub(super) async fn check_orphans(
         &mut self,
         collection: &Collection,
