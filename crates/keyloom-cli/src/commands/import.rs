@@ -153,26 +153,26 @@ impl Batch {
     }
 }
 
-/// Creates documents in one commit; if one cannot be created, those before it are (I2). A batch
-/// that is too large for one commit becomes two.
+/// Creates documents, in one commit if that is possible. If one cannot be created, those before it
+/// are (I2), and it is tried alone, so that its error is its own. A batch that is too large for one
+/// commit becomes two.
 async fn create(engine: &Engine, actor: &Actor, operations: &[Operation]) -> Result<(), Cut> {
-    match engine.batch(actor, operations).await {
-        Ok(_) => Ok(()),
-        Err(Error::LimitExceeded { .. }) if operations.len() > 1 => {
-            let (first, second) = operations.split_at(operations.len() / 2);
-            Box::pin(create(engine, actor, first)).await?;
-            let rest = Box::pin(create(engine, actor, second)).await;
-            rest.map_err(|cut| Cut { done: cut.done + first.len(), ..cut })
-        }
-        Err(Error::Batch { operation, source }) => {
-            let before = operations.get(..operation).unwrap_or_default();
-            if !before.is_empty() {
-                Box::pin(create(engine, actor, before)).await?;
+    let mut done = 0;
+    let mut size = operations.len();
+    while let Some(rest) = operations.get(done..).filter(|rest| !rest.is_empty()) {
+        let batch = rest.get(..size).unwrap_or(rest);
+        match (engine.batch(actor, batch).await, batch.len()) {
+            (Ok(_), count) => {
+                done += count;
+                size = operations.len();
             }
-            Err(Cut { done: before.len(), error: *source })
+            (Err(Error::Batch { source, .. }), 1) => return Err(Cut { done, error: *source }),
+            (Err(Error::Batch { operation, .. }), _) => size = operation.max(1),
+            (Err(Error::LimitExceeded { .. }), count) if count > 1 => size = count / 2,
+            (Err(error), _) => return Err(Cut { done, error }),
         }
-        Err(error) => Err(Cut { done: 0, error }),
     }
+    Ok(())
 }
 
 /// What a line means: a document as it is exported, or the data alone.
