@@ -6,7 +6,8 @@
 //!
 //! M1: A command that fails changes nothing, says why in one clear line on standard error, and ends
 //!     with 1, or with 2 if the command line itself is wrong.
-//! M2: What is printed for machines (`--json`) has the shapes of `keyloom-api`.
+//! M2: A panic is told in the same way.
+//! M3: What is printed for machines (`--json`) has the shapes of `keyloom-api`.
 
 mod args;
 mod commands;
@@ -23,19 +24,39 @@ mod times;
 mod typed;
 mod wire;
 
+use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Parser;
 
 use args::Args;
-use output::Output;
+use output::{Format, Output};
+use problem::Failure;
+
+/// What the last panic said.
+static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return misused(&error),
+    };
     let format = args.global.format();
     let mut output = Output::stdout(format);
-    let done = pollster::block_on(commands::run(args, &mut output));
-    match done.and_then(|()| output.flush()) {
+    // An embedded engine may panic on a damaged file. The store catches that and makes it an error,
+    // which is told below; so the panic itself is only remembered, for the case that it is ours.
+    std::panic::set_hook(Box::new(|panic| {
+        *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
+    }));
+    let run = AssertUnwindSafe(|| {
+        pollster::block_on(commands::run(args, &mut output)).and_then(|()| output.flush())
+    });
+    let done = std::panic::catch_unwind(run).unwrap_or_else(|_| {
+        let panic = PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Err(Failure::Internal(panic.unwrap_or_default()))
+    });
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             // What was printed before the failure belongs before its line.
@@ -43,4 +64,17 @@ fn main() -> ExitCode {
             problem::report(&failure, format)
         }
     }
+}
+
+/// Tells what is wrong with a command line, or prints the help that was asked for.
+fn misused(error: &clap::Error) -> ExitCode {
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.render().to_string();
+        let what = text.split("\n\nUsage").next().unwrap_or_default();
+        let what = what.trim_start_matches("error: ").trim().to_owned();
+        return problem::report(&Failure::Usage(what), Format::Json);
+    }
+    // If nobody reads the help any more, that is no error.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

@@ -62,6 +62,9 @@ pub(crate) enum Failure {
     /// A check found problems that remain.
     #[error("{0} found; `keyloom check --repair` mends keys, never documents")]
     Damaged(String),
+    /// The program itself is wrong.
+    #[error("this is an error of the program, please report it: {0}")]
+    Internal(String),
     /// The answer cannot be written.
     #[error("the output cannot be written: {0}")]
     Output(std::io::Error),
@@ -96,7 +99,7 @@ impl Failure {
             Failure::Invalid(_) | Failure::Usage(_) => Code::InvalidArgument,
             Failure::Absent(_) => Code::NotFound,
             Failure::At { source, .. } | Failure::Import { source, .. } => source.code(),
-            Failure::Damaged(_) => Code::Internal,
+            Failure::Damaged(_) | Failure::Internal(_) => Code::Internal,
         }
     }
 
