@@ -49,18 +49,19 @@ pub(super) async fn approvals(guide: &mut Guide<'_, '_>, sample: &Sample) -> Res
         )
         .await?;
     approvals_writes(guide, sample).await?;
+    let hour = format!("decided_at.gte={}", sample.now - 3_600_000);
     guide
         .refused(
             "no_index",
-            "Which comments begin with \"urgent\"? No key leads with comments: refused, with the \
-             key to add.",
-            &["query", "approvals", "comment.prefix=urgent"],
+            "What was decided in the last hour? No key leads with that time: refused, with the key \
+             to add.",
+            &["query", "approvals", &hour],
         )
         .await?;
     guide
         .ask(
             "If it has to be, a scan with a budget. It says that it was one.",
-            &["query", "approvals", "comment.prefix=urgent", "--scan", "20", fields, "--explain"],
+            &["query", "approvals", &hour, "--scan", "1000", fields, "--explain"],
         )
         .await
 }
