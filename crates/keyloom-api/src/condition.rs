@@ -65,9 +65,7 @@ pub enum ConditionError {
         wanted: &'static str,
     },
     /// There is no condition.
-    #[error(
-        "`{field}`: {{}} is no condition; write a value, or an operator: prefix, gt, gte, lt, lte, in"
-    )]
+    #[error("`{field}`: {{}} is no condition; write a value, or prefix, gt, gte, lt, lte, in")]
     Empty {
         /// The field.
         field: String,

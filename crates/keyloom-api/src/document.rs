@@ -60,9 +60,8 @@ mod tests {
             data: RawValue::from_string(data.to_owned()).unwrap(),
         };
         let text = serde_json::to_string(&Item::Document(document)).unwrap();
-        let expected = format!(
-            r#"{{"key":"k","version":7,"created_at":1,"updated_at":2,"owner":null,"description":"d","data":{data}}}"#
-        );
+        let head = r#"{"key":"k","version":7,"created_at":1,"updated_at":2,"#;
+        let expected = format!(r#"{head}"owner":null,"description":"d","data":{data}}}"#);
         assert_eq!(text, expected);
         let back: Document = serde_json::from_str(&text).unwrap();
         assert_eq!(back.data.get(), data);

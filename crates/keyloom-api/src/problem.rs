@@ -272,10 +272,12 @@ mod tests {
         let details = Details { suggest: Some(suggest), ..Details::default() };
         let problem = Problem::new(Code::NoIndex, "nothing leads with `comment`", details);
         let text = serde_json::to_string(&problem).unwrap();
-        assert_eq!(
-            text,
-            r#"{"type":"urn:keyloom:problem:no_index","title":"No key serves this query","status":400,"code":"no_index","detail":"nothing leads with `comment`","suggest":{"collection":"approvals","index":"approvals:comment:{comment}:{id}","backfill_documents":12,"keys_per_write":1}}"#
-        );
+        let head = r#"{"type":"urn:keyloom:problem:no_index","title":"No key serves this query","#;
+        let what = r#""status":400,"code":"no_index","detail":"nothing leads with `comment`","#;
+        let suggest = r#""suggest":{"collection":"approvals","#;
+        let index = r#""index":"approvals:comment:{comment}:{id}","#;
+        let cost = r#""backfill_documents":12,"keys_per_write":1}}"#;
+        assert_eq!(text, [head, what, suggest, index, cost].concat());
         assert_eq!(serde_json::from_str::<Problem>(&text).unwrap(), problem);
     }
 

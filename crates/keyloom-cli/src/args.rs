@@ -30,9 +30,9 @@ has one. Given several times, a document satisfies at least one of the groups, a
 
 /// A database in which every query is a key range.
 ///
-/// You declare how keys are built. Keyloom writes a document and all its keys in one commit, answers
-/// every list in time proportional to what it returns, and refuses a query that no key serves: it
-/// says which key to add.
+/// You declare how keys are built. Keyloom writes a document and all its keys in one commit,
+/// answers every list in time proportional to what it returns, and refuses a query that no key
+/// serves: it says which key to add.
 #[derive(Debug, Parser)]
 #[command(name = "keyloom", version, after_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Args {

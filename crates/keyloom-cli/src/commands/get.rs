@@ -30,8 +30,8 @@ pub(super) async fn run(session: &mut Session<'_>, get: Get) -> Result<(), Failu
     }
 }
 
-/// The values of a claim, by the types of its fields. What does not fit is left to the engine, which
-/// knows what the claim takes.
+/// The values of a claim, by the types of its fields. What does not fit is left to the engine,
+/// which knows what the claim takes.
 fn claim_values(info: &CollectionInfo, name: &str, texts: &[String]) -> Result<Vec<Json>, Failure> {
     let template = info.schema.unique.get(name).map(String::as_str).unwrap_or_default();
     let fields = template_fields(template);
