@@ -85,11 +85,13 @@ impl Database {
         Database { engine, system, faults, memory }
     }
 
-    /// Another engine over the same data, as after a restart, or in another process. What it does
-    /// is neither counted nor made to fail.
+    /// Another engine over the same data with faults of its own, as after a restart, or in another
+    /// process.
     pub(crate) fn beside(&self, mode: Mode) -> Database {
-        let store: Arc<dyn OrderedStore> = Arc::new(self.memory.clone());
-        Database { engine: Arc::new(open(store, &self.system, mode)), ..self.clone() }
+        let faults = FaultStore::new(Arc::new(self.memory.clone()));
+        let store: Arc<dyn OrderedStore> = Arc::new(faults.clone());
+        let engine = Arc::new(open(store, &self.system, mode));
+        Database { engine, faults, ..self.clone() }
     }
 
     /// Another engine over the same store and its faults, with time and randomness of its own.

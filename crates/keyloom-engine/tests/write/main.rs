@@ -12,6 +12,8 @@ mod capacity;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod evolution;
+#[cfg(test)]
 mod explain;
 #[cfg(test)]
 mod feed;
