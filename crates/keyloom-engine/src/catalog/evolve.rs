@@ -13,7 +13,7 @@ use super::record::{
 };
 use crate::error::Error;
 use crate::limits::COLLECTIONS_MAX;
-use crate::schema::{CollectionSchema, Schema};
+use crate::schema::{CollectionSchema, Schema, Words};
 
 /// What a schema changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,15 +81,20 @@ pub(crate) fn evolve(
         let known = record.collections.iter().position(|collection| collection.name == *name);
         match known.and_then(|place| record.collections.get_mut(place)) {
             None => {
+                check_source(current, name, wanted, documents)?;
                 add_collection(&mut record, name, wanted)?;
                 steps.push(SchemaStep::CollectionAdded { collection: name.clone() });
             }
             Some(stored) => {
                 let count = documents.get(&stored.id).copied().unwrap_or(0);
+                let derived_anew = stored.schema.derive != wanted.derive;
                 if count > 0 && stored.schema.fields != wanted.fields {
                     recheck.push(name.clone());
                 }
                 change_collection(stored, wanted, count, &mut steps)?;
+                if derived_anew {
+                    check_source(current, name, wanted, documents)?;
+                }
             }
         }
     }
@@ -98,6 +103,27 @@ pub(crate) fn evolve(
     }
     let change = SchemaChange { version: record.version, steps };
     Ok(Evolution { record, recheck, change })
+}
+
+/// What is derived counts every document from the first one on.
+fn check_source(
+    current: &CatalogRecord,
+    name: &str,
+    wanted: &CollectionSchema,
+    documents: &BTreeMap<u16, u64>,
+) -> Result<(), Error> {
+    let Some(from) = wanted.derive.as_ref().map(|derive| &derive.from) else { return Ok(()) };
+    let source = current.collections.iter().find(|stored| stored.name == *from);
+    match source.and_then(|source| documents.get(&source.id)) {
+        None | Some(0) => Ok(()),
+        Some(count) => {
+            let detail = format!(
+                "`{from}` holds {count} documents already, which nobody counted: what is derived \
+                 begins while it is empty"
+            );
+            Err(wrong(name, "derive", detail))
+        }
+    }
 }
 
 fn add_collection(
@@ -131,7 +157,8 @@ fn change_collection(
     documents: u64,
     steps: &mut Vec<SchemaStep>,
 ) -> Result<(), Error> {
-    if stored.schema.key != wanted.key && documents > 0 {
+    let typed_key = |schema: &CollectionSchema| typed(schema, &schema.key, &BTreeMap::new());
+    if typed_key(&stored.schema) != typed_key(wanted) && documents > 0 {
         return Err(wrong(
             &stored.name,
             "key",
@@ -196,17 +223,28 @@ fn change_paths(
 fn wanted_paths(schema: &CollectionSchema) -> BTreeMap<(PathRole, String), String> {
     let mut paths = BTreeMap::new();
     for (name, text) in &schema.unique {
-        paths.insert((PathRole::Unique, name.clone()), text.clone());
+        let text = typed(schema, text, &BTreeMap::new());
+        paths.insert((PathRole::Unique, name.clone()), text);
     }
-    if schema.one_per_owner.is_some() {
+    if let Some(mode) = schema.one_per_owner {
         let key = (PathRole::Unique, ONE_PER_OWNER.to_owned());
-        paths.insert(key, String::new());
+        paths.insert(key, format!("{mode:?}"));
     }
     for (name, index) in &schema.indexes {
         let text = serde_json::to_string(index).expect("an index has string keys only");
-        paths.insert((PathRole::Index, name.clone()), text);
+        paths.insert((PathRole::Index, name.clone()), typed(schema, &text, &index.when));
     }
     paths
+}
+
+/// A template with the types of the fields that it or its condition names: the same template over
+/// another type makes other keys. A name that is the beginning of another one may bring a type too
+/// many, and then a path is built once more than it has to be.
+fn typed(schema: &CollectionSchema, template: &str, when: &BTreeMap<String, Words>) -> String {
+    let named = |name: &str| when.contains_key(name) || template.contains(&format!("{{{name}"));
+    let fields = schema.fields.iter().filter(|(name, _)| named(name));
+    let types = fields.map(|(name, field)| format!(" {name} {}", field.kind));
+    std::iter::once(template.to_owned()).chain(types).collect()
 }
 
 fn add_path(stored: &mut CollectionRecord, role: PathRole, name: &str, state: PathState) {

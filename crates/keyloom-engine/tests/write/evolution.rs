@@ -188,6 +188,23 @@ fn a_changed_index_is_built_anew_under_a_number_of_its_own() {
 }
 
 #[test]
+fn an_index_is_built_anew_when_the_type_of_its_fields_changes() {
+    let database = people();
+    let indexed = people_with(
+        "indexes.name = { key = \"{name}:{id}\" }\n\
+         indexes.ann = { key = \"{id}\", when = { name = \"Ann\" } }\nunique.name = \"{name}\"",
+    );
+    database.apply(&indexed).unwrap();
+    assert_eq!(database.lookup("people", "name", "ann"), None, "text keeps its case");
+    let folded =
+        indexed.replace("{ type = \"text\", length = { max = 20 } }", "{ type = \"name\" }");
+    let changed = database.apply(&folded).unwrap();
+    assert_eq!(changed.steps.len(), 7, "{:?}", changed.steps);
+    assert_eq!(database.lookup("people", "name", "ANN").unwrap().key, "person:a");
+    database.assert_sound();
+}
+
+#[test]
 fn a_new_unique_claim_is_held_by_the_documents_that_are_stored_already() {
     let database = people();
     database.apply(&people_with("unique.name = \"{name}\"")).unwrap();
@@ -259,6 +276,52 @@ fn writers_obey_the_new_rules_while_stored_documents_are_checked_against_them() 
     let results = results.lock().unwrap();
     assert_eq!(results[0], "rule_violation: people.name: length: 9 characters, at most 3 allowed");
     assert_eq!(results[1], "ok");
+    database.assert_sound();
+}
+
+#[test]
+fn the_key_of_a_collection_changes_only_while_it_is_empty() {
+    let database = people();
+    let wanted = PEOPLE.replace("person:{id}", "human:{id}");
+    assert_eq!(
+        code(database.apply(&wanted)),
+        "invalid_argument: collections.people.key: 3 documents are stored under `person:{id}`: \
+         the key of a collection changes only while it is empty"
+    );
+    let wanted_type =
+        PEOPLE.replace("fields.id = { type = \"id\"", "fields.id = { type = \"name\"");
+    assert!(code(database.apply(&wanted_type)).contains("the key of a collection changes only"));
+    assert_eq!(code(database.apply(PEOPLE)), "ok");
+    let empty = Database::new(PEOPLE);
+    empty.apply(&wanted).unwrap();
+    assert_eq!(empty.create("people", &person("a", "Ann", 1)).unwrap().key, "human:a");
+}
+
+#[test]
+fn what_is_derived_begins_while_there_is_nothing_to_count() {
+    let derived = r#"
+        [collections.ages]
+        key = "age:{age}"
+        fields.age = { type = "i64", required = true }
+        fields.people = { type = "i64" }
+        derive = { from = "people", group = { age = "age" }, count = "people" }
+    "#;
+    let required = PEOPLE.replace("\"i64\" }", "\"i64\", required = true }");
+    let database = Database::new(&required);
+    database.create("people", &person("a", "Ann", 30)).unwrap();
+    assert_eq!(
+        code(database.apply(derived)),
+        "invalid_argument: collections.ages.derive: `people` holds 1 documents already, which \
+         nobody counted: what is derived begins while it is empty"
+    );
+    assert_eq!(database.engine.collections(), ["people"]);
+    let database = Database::new(&required);
+    database.apply(derived).unwrap();
+    database.create("people", &person("a", "Ann", 30)).unwrap();
+    assert_eq!(database.get("ages", "age:30").unwrap().data, br#"{"age":30,"people":1}"#);
+    let refused =
+        code(database.apply(&derived.replace("count = \"people\"", "sum = { people = \"age\" }")));
+    assert!(refused.contains("what is derived changes only while the collection is empty"));
     database.assert_sound();
 }
 
@@ -382,4 +445,19 @@ fn a_schema_that_was_announced_and_never_applied_can_be_taken_back() {
     assert!(code(restarted.create("people", &long)).contains("at most 3"));
     restarted.apply(PEOPLE).unwrap();
     assert_eq!(code(restarted.create("people", &long)), "ok");
+}
+
+#[test]
+fn one_account_per_owner_is_asked_again_when_it_comes_into_force() {
+    let rule = |word: &str| people_with(&format!("one_per_owner = \"{word}\""));
+    let database = Database::new(&rule("production"));
+    let first = database.create_as("ann", "people", &person("a", "Ann", 1)).unwrap();
+    database.create_as("ann", "people", &person("b", "Ann", 1)).unwrap();
+    let refused = code(database.apply(&rule("always")));
+    assert!(refused.contains("two stored documents hold `ann`"), "{refused}");
+    database.delete("people", &first.key).unwrap();
+    database.apply(&rule("always")).unwrap();
+    let refused = code(database.create_as("ann", "people", &person("c", "Ann", 1)));
+    assert_eq!(refused, "unique_violation: one_per_owner `ann` is taken in `people`");
+    database.assert_sound();
 }
