@@ -4,6 +4,7 @@
 //! A2: An interrupted apply loses nothing: applying the same schema again goes on where it stopped.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use keyloom_key::Head;
 use keyloom_store::{
@@ -11,21 +12,21 @@ use keyloom_store::{
 };
 
 use crate::catalog::{
-    Catalog, CatalogRecord, Collection, Evolution, Path, PathCost, PathState, SchemaChange, Unique,
-    catalog_key, compile, evolve, path_costs,
+    Catalog, CatalogRecord, Collection, CollectionRecord, Evolution, Path, PathCost, PathState,
+    RetiredPath, SchemaChange, Unique, catalog_key, compile, evolve, path_costs,
 };
 use crate::document::{Facts, HeadRecord, Members, Record, document_keys};
-use crate::engine::Engine;
+use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::limits::{BACKFILL_DOCUMENTS, REPLAN_ATTEMPTS_MAX};
-use crate::read::document_count;
+use crate::read::{counter_key, document_count};
 use crate::schema::Schema;
 use crate::write::check_rules;
 
 impl Engine {
     /// What a schema would change, without changing it.
     pub async fn plan_schema(&self, schema: &Schema) -> Result<SchemaChange, Error> {
-        Ok(self.evolution(schema).await?.1.change)
+        Ok(self.propose(schema).await?.evolution.change)
     }
 
     /// What each template of a schema costs, by collection.
@@ -33,7 +34,7 @@ impl Engine {
         &self,
         schema: &Schema,
     ) -> Result<BTreeMap<String, Vec<PathCost>>, Error> {
-        let (_, evolution) = self.evolution(schema).await?;
+        let Proposal { evolution, .. } = self.propose(schema).await?;
         let catalog = compile(evolution.record, None, &self.store.limits())?;
         let named = schema.collections.keys().filter_map(|name| {
             let collection = catalog.collections.get(name)?;
@@ -51,37 +52,47 @@ impl Engine {
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<SchemaChange, Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
-            let (current, evolution) = self.evolution(schema).await?;
-            let Evolution { record, recheck, change } = evolution;
-            if !recheck.is_empty()
-                && !self.check_stored(&current, &record, &recheck, progress).await?
-            {
-                continue;
+            let Proposal { mut base, empty, evolution } = self.propose(schema).await?;
+            let Evolution { mut record, recheck, mut change } = evolution;
+            if !recheck.is_empty() {
+                let checked = self.check_stored(&base, &record, &recheck, progress).await?;
+                let Some(announced) = checked else { continue };
+                base = announced;
             }
-            let current = self.reload_catalog().await?;
-            let unchanged = current.record == record;
-            if unchanged || self.store_catalog(&current, record).await? {
-                self.finish_building(progress).await?;
-                return Ok(change);
+            if base.record != record {
+                record.version = base.record.version + 1;
+                change.version = record.version;
+                if self.store_catalog(&base, record, empty).await?.is_none() {
+                    continue;
+                }
             }
+            self.finish_building(schema, progress).await?;
+            return Ok(change);
         }
-        Err(Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(0) })
+        Err(exhausted())
     }
 
-    /// The catalog in force and what the schema makes of it; the result compiles.
-    async fn evolution(
-        &self,
-        schema: &Schema,
-    ) -> Result<(std::sync::Arc<Catalog>, Evolution), Error> {
-        let catalog = self.reload_catalog().await?;
+    /// What the schema makes of the catalog in force; the result compiles.
+    async fn propose(&self, schema: &Schema) -> Result<Proposal, Error> {
+        let base = self.reload_catalog().await?;
         let snapshot = self.store.snapshot().await?;
-        let mut documents = BTreeMap::new();
-        for collection in catalog.collections.values() {
-            documents.insert(collection.id, document_count(&*snapshot, collection).await?);
+        let derived_from = schema.collections.values().filter_map(|c| c.derive.as_ref());
+        let sources: Vec<&String> = derived_from.map(|derive| &derive.from).collect();
+        let (mut documents, mut empty) = (BTreeMap::new(), Vec::new());
+        for collection in base.collections.values() {
+            let count = document_count(&*snapshot, collection).await?;
+            documents.insert(collection.id, count);
+            let name = &collection.name;
+            if count == 0 && (schema.collections.contains_key(name) || sources.contains(&name)) {
+                let key = counter_key(collection.id);
+                let stored = snapshot.get(&key).await?;
+                let expect = stored.map_or(Expect::Absent, |stored| Expect::At(stored.stamp));
+                empty.push(Check { key, expect });
+            }
         }
-        let mut current = catalog.record.clone();
+        let mut current = base.record.clone();
         // Rules that an interrupted apply left behind are decided anew.
-        current.collections.iter_mut().for_each(|collection| collection.next_schema = None);
+        forget_announced(&mut current);
         if current.secret == [0; 16] {
             self.options.system.random(&mut current.secret);
         }
@@ -90,31 +101,39 @@ impl Engine {
         }
         let evolution = evolve(&current, schema, &documents)?;
         compile(evolution.record.clone(), None, &self.store.limits())?;
-        Ok((catalog, evolution))
+        Ok(Proposal { base, empty, evolution })
     }
 
-    /// Stores a record if the catalog is still `current`; `false` if somebody else was first.
-    async fn store_catalog(&self, current: &Catalog, record: CatalogRecord) -> Result<bool, Error> {
-        let expect = current.stamp.map_or(Expect::Absent, Expect::At);
-        let commit = Commit {
-            checks: vec![Check { key: catalog_key(), expect }],
+    /// Stores a record if the catalog is still `base` and `checks` hold, and gives the catalog that
+    /// is then in force; `None` if somebody else was first, or right behind.
+    async fn store_catalog(
+        &self,
+        base: &Catalog,
+        record: CatalogRecord,
+        checks: Vec<Check>,
+    ) -> Result<Option<Arc<Catalog>>, Error> {
+        let mut commit = Commit {
+            checks,
             writes: vec![Write::Put { key: catalog_key(), value: record.encode() }],
             changes: Vec::new(),
         };
+        commit.checks.push(catalog_check(base));
         let outcome = self.store.commit(commit).await?;
-        self.reload_catalog().await?;
-        Ok(matches!(outcome, CommitOutcome::Committed { .. }))
+        let stored = self.reload_catalog().await?;
+        let committed = matches!(outcome, CommitOutcome::Committed { .. });
+        Ok(Some(stored).filter(|stored| committed && stored.record == record))
     }
 
     /// Makes the new rules binding for writers, then checks every stored document against them.
+    /// Gives the catalog with the announcement; `None` if somebody else changed it meanwhile.
     async fn check_stored(
         &self,
-        current: &Catalog,
+        base: &Catalog,
         target: &CatalogRecord,
         recheck: &[String],
         progress: &mut (dyn FnMut(u64) + Send),
-    ) -> Result<bool, Error> {
-        let mut announced = current.record.clone();
+    ) -> Result<Option<Arc<Catalog>>, Error> {
+        let mut announced = base.record.clone();
         announced.version += 1;
         for collection in &mut announced.collections {
             let next = target.collections.iter().find(|next| next.name == collection.name);
@@ -122,21 +141,21 @@ impl Engine {
                 collection.next_schema = Some(Box::new(next.schema.clone()));
             }
         }
-        if !self.store_catalog(current, announced).await? {
-            return Ok(false);
-        }
-        let catalog = self.catalog();
+        let Some(announced) = self.store_catalog(base, announced, Vec::new()).await? else {
+            return Ok(None);
+        };
         for name in recheck {
-            let checked = self.check_collection(catalog.collection(name)?, progress).await;
+            let checked = self.check_collection(announced.collection(name)?, progress).await;
             if let Err(error) = checked {
                 // The old rules stay in force, alone again.
-                let restored =
-                    CatalogRecord { version: catalog.record.version + 1, ..current.record.clone() };
-                self.store_catalog(&catalog, restored).await?;
+                let mut restored = announced.record.clone();
+                restored.version += 1;
+                forget_announced(&mut restored);
+                self.store_catalog(&announced, restored, Vec::new()).await?;
                 return Err(error);
             }
         }
-        Ok(true)
+        Ok(Some(announced))
     }
 
     async fn check_collection(
@@ -168,87 +187,123 @@ impl Engine {
         }
     }
 
-    /// Builds every index that is not complete and deletes the keys of those that are gone.
-    async fn finish_building(&self, progress: &mut (dyn FnMut(u64) + Send)) -> Result<(), Error> {
-        let catalog = self.catalog();
-        for collection in catalog.collections.values() {
-            if collection.further_paths().any(|path| path.state == PathState::Building) {
-                self.backfill(collection, progress).await?;
-                self.mark_ready(&collection.name).await?;
-            }
-        }
-        for stored in &catalog.record.collections {
+    /// Builds every index of the schema's collections that is not complete, and deletes the keys of
+    /// those that are gone.
+    async fn finish_building(
+        &self,
+        schema: &Schema,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<(), Error> {
+        for name in schema.collections.keys() {
+            self.finish_paths(name, progress).await?;
+            let catalog = self.catalog();
+            let stored = catalog.record.collections.iter().find(|stored| stored.name == *name);
+            let Some(stored) = stored.filter(|stored| !stored.retired.is_empty()) else { continue };
             for retired in &stored.retired {
-                let head = Head {
-                    space: retired.role.space(),
-                    collection: stored.id,
-                    template: retired.id,
-                };
-                self.delete_all(head).await?;
+                let (space, collection) = (retired.role.space(), stored.id);
+                self.delete_all(Head { space, collection, template: retired.id }).await?;
             }
-            if !stored.retired.is_empty() {
-                self.forget_retired(&stored.name).await?;
-            }
+            self.forget_retired(name, &stored.retired).await?;
         }
         Ok(())
     }
 
-    /// Writes the missing keys of all documents, in small commits that check each document.
-    async fn backfill(
+    async fn finish_paths(
         &self,
-        collection: &Collection,
+        name: &str,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<(), Error> {
+        for _ in 0..REPLAN_ATTEMPTS_MAX {
+            let catalog = self.catalog();
+            let building = building(catalog.collection(name)?);
+            if building.is_empty() {
+                return Ok(());
+            }
+            if self.backfill(&catalog, name, progress).await? {
+                self.mark_ready(name, &building).await?;
+            } else {
+                self.reload_catalog().await?;
+            }
+        }
+        Err(exhausted())
+    }
+
+    /// Writes the missing keys of all documents, in small commits that check the catalog and each
+    /// document; `false` if the catalog changed meanwhile.
+    async fn backfill(
+        &self,
+        catalog: &Catalog,
+        name: &str,
+        progress: &mut (dyn FnMut(u64) + Send),
+    ) -> Result<bool, Error> {
+        let (collection, mode) = (catalog.collection(name)?, self.options.mode);
         let operations_max = self.store.limits().commit_operations_max / 2;
-        let mut from: Option<Vec<u8>> = None;
+        let (mut from, mut size, mut conflicts): (Option<Vec<u8>>, _, _) =
+            (None, BACKFILL_DOCUMENTS, 0);
         loop {
             let snapshot = self.store.snapshot().await?;
-            let page = documents_page(&*snapshot, collection, from.as_deref()).await?;
-            let mut commit = Commit::default();
+            let mut page = documents_page(&*snapshot, collection, from.as_deref()).await?;
+            page.truncate(size);
+            let mut commit = Commit { checks: vec![catalog_check(catalog)], ..Commit::default() };
             let mut handled = 0;
             for entry in &page {
                 if commit.checks.len() + commit.writes.len() > operations_max {
                     break;
                 }
-                backfill_document(&*snapshot, collection, entry, &mut commit).await?;
+                backfill_document(&*snapshot, (collection, mode), entry, &mut commit).await?;
                 handled += 1;
             }
-            let Some(last) = page.get(..handled).and_then(<[Entry]>::last) else { return Ok(()) };
-            // A conflict means that a document changed since it was read: the page is read again.
-            if let CommitOutcome::Committed { .. } = self.store.commit(commit).await? {
-                progress(handled as u64);
-                from = Some(last.key.clone());
+            let Some(last) = page.get(..handled).and_then(<[Entry]>::last) else {
+                return Ok(true);
+            };
+            match self.store.commit(commit).await? {
+                CommitOutcome::Committed { .. } => {
+                    progress(handled as u64);
+                    (from, size, conflicts) = (Some(last.key.clone()), BACKFILL_DOCUMENTS, 0);
+                }
+                CommitOutcome::Conflict { check: 0 } => return Ok(false),
+                // A document changed since it was read. Fewer at a time meet fewer writers.
+                CommitOutcome::Conflict { .. } if conflicts < REPLAN_ATTEMPTS_MAX => {
+                    conflicts += 1;
+                    size = (size / 2).max(1);
+                }
+                CommitOutcome::Conflict { .. } => return Err(exhausted()),
             }
         }
     }
 
-    async fn mark_ready(&self, collection: &str) -> Result<(), Error> {
+    /// Marks the templates that were built, and no others: somebody may have added one meanwhile.
+    async fn mark_ready(&self, collection: &str, built: &[u16]) -> Result<(), Error> {
         self.edit_catalog(collection, &|stored| {
-            stored.paths.iter_mut().for_each(|path| path.state = PathState::Ready);
+            let paths = stored.paths.iter_mut().filter(|path| built.contains(&path.id));
+            paths.for_each(|path| path.state = PathState::Ready);
         })
         .await
     }
 
-    async fn forget_retired(&self, collection: &str) -> Result<(), Error> {
-        self.edit_catalog(collection, &|stored| stored.retired.clear()).await
+    async fn forget_retired(&self, collection: &str, gone: &[RetiredPath]) -> Result<(), Error> {
+        self.edit_catalog(collection, &|stored| {
+            stored.retired.retain(|path| !gone.contains(path));
+        })
+        .await
     }
 
     /// Changes what is stored of one collection, whatever others change beside.
     async fn edit_catalog(
         &self,
         collection: &str,
-        edit: &(dyn Fn(&mut crate::catalog::CollectionRecord) + Sync),
+        edit: &(dyn Fn(&mut CollectionRecord) + Sync),
     ) -> Result<(), Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let current = self.reload_catalog().await?;
             let mut record = current.record.clone();
             record.version += 1;
             record.collections.iter_mut().filter(|stored| stored.name == collection).for_each(edit);
-            if self.store_catalog(&current, record).await? {
+            if self.store_catalog(&current, record, Vec::new()).await?.is_some() {
                 return Ok(());
             }
         }
-        Err(Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(0) })
+        Err(exhausted())
     }
 
     async fn delete_all(&self, head: Head) -> Result<(), Error> {
@@ -265,6 +320,34 @@ impl Engine {
             self.store.commit(Commit { writes, ..Commit::default() }).await?;
         }
     }
+}
+
+/// A catalog and what a schema makes of it.
+struct Proposal {
+    base: Arc<Catalog>,
+    /// That the collections which were found empty still are: what is safe without documents is
+    /// decided by that.
+    empty: Vec<Check>,
+    evolution: Evolution,
+}
+
+fn catalog_check(catalog: &Catalog) -> Check {
+    let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
+    Check { key: catalog_key(), expect }
+}
+
+fn forget_announced(record: &mut CatalogRecord) {
+    record.collections.iter_mut().for_each(|collection| collection.next_schema = None);
+}
+
+/// The numbers of the templates that are not complete.
+fn building(collection: &Collection) -> Vec<u16> {
+    let paths = collection.further_paths().filter(|path| path.state == PathState::Building);
+    paths.map(|path| path.head.template).collect()
+}
+
+fn exhausted() -> Error {
+    Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX) }
 }
 
 /// The next documents of a collection behind a key.
@@ -287,7 +370,7 @@ pub(crate) async fn documents_page(
 /// Adds the keys that a stored document has under paths that are being built.
 async fn backfill_document(
     snapshot: &dyn Snapshot,
-    collection: &Collection,
+    (collection, mode): (&Collection, Mode),
     entry: &Entry,
     commit: &mut Commit,
 ) -> Result<(), Error> {
@@ -305,7 +388,7 @@ async fn backfill_document(
     let (_, packed) = Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
     for (key, place) in keys.claims {
         let unique = collection.uniques.get(place).filter(|unique| building(&unique.path));
-        let Some(unique) = unique else { continue };
+        let Some(unique) = unique.filter(|unique| unique.in_force(mode)) else { continue };
         let held = snapshot.get(&key).await?.map(|stored| stored.value);
         let claimed = commit.writes.iter().any(|write| write.key() == key);
         match held {

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use keyloom_key::{Head, Kind, Tail, Template, Value};
 use keyloom_store::{KeyRange, Stamp};
 
+use crate::engine::Mode;
 use crate::error::Error;
 use crate::schema::{CollectionSchema, OnePerOwner, WhenFull};
 
@@ -26,7 +27,7 @@ pub(crate) use compile::compile;
 pub(crate) use evolve::{Evolution, evolve};
 pub use evolve::{SchemaChange, SchemaStep};
 pub(crate) use field::{Field, FieldKind, Generate, scalar};
-pub(crate) use record::{CatalogRecord, CollectionRecord, PathState, catalog_key};
+pub(crate) use record::{CatalogRecord, CollectionRecord, PathState, RetiredPath, catalog_key};
 pub use size::PathCost;
 pub(crate) use size::{path_costs, value_bytes_max};
 
@@ -224,6 +225,13 @@ impl Collection {
     pub(crate) fn further_paths(&self) -> impl Iterator<Item = &Path> {
         let uniques = self.uniques.iter().map(|unique| &unique.path);
         uniques.chain(self.indexes.iter().map(|index| &index.path))
+    }
+}
+
+impl Unique {
+    /// Whether it binds in this mode.
+    pub(crate) fn in_force(&self, mode: Mode) -> bool {
+        self.one_per_owner != Some(OnePerOwner::Production) || mode == Mode::Production
     }
 }
 

@@ -19,11 +19,10 @@ use keyloom_store::{Check, Commit, Entry, Expect, Snapshot, Write};
 use crate::apply::documents_page;
 use crate::catalog::{Collection, Path};
 use crate::document::{Facts, HeadRecord, Record, document_key, document_keys};
-use crate::engine::{Engine, Mode};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::limits::CHECK_PROBLEMS_MAX;
 use crate::read::{counter_key, document_count};
-use crate::schema::OnePerOwner;
 use crate::write::tombstone_key;
 
 /// Whether `check` mends what it finds.
@@ -140,7 +139,7 @@ impl CheckRun<'_> {
         for (key, place) in keys.claims {
             let unique = collection.uniques.get(place);
             // A claim per owner that is not in force may be held by any of his documents, or none.
-            if unique.is_some_and(|unique| self.in_force(unique.one_per_owner)) {
+            if unique.is_some_and(|unique| unique.in_force(self.engine.options.mode)) {
                 wanted.push((key, packed.to_vec()));
             }
         }
@@ -181,11 +180,6 @@ impl CheckRun<'_> {
         let check = Check { key: key.clone(), expect };
         let value = found.to_be_bytes().to_vec();
         self.mend(vec![check], vec![Write::Put { key, value }]).await
-    }
-
-    fn in_force(&self, one_per_owner: Option<OnePerOwner>) -> bool {
-        one_per_owner != Some(OnePerOwner::Production)
-            || self.engine.options.mode == Mode::Production
     }
 
     fn problem(&mut self, collection: &Collection, path: &str, key: &[u8], what: &'static str) {

@@ -225,6 +225,17 @@ fn a_unique_claim_with_duplicates_can_be_given_up_again() {
 }
 
 #[test]
+fn duplicates_of_one_collection_do_not_hold_up_another() {
+    let database = people();
+    database.apply(&people_with("unique.age = \"age:{age}\"")).unwrap_err();
+    let pets = PEOPLE.replace("people", "pets");
+    database.apply(&pets).unwrap();
+    database.create("pets", &person("a", "Ara", 1)).unwrap();
+    database.apply(&format!("{pets}\nindexes.age = \"{{age}}:{{id}}\"")).unwrap();
+    assert_eq!(database.keys(Space::Index).len(), 1);
+}
+
+#[test]
 fn rules_that_a_stored_document_contradicts_are_refused_and_nothing_changes() {
     for (wanted, broken) in [
         (PEOPLE.replace("max = 20", "max = 2"), "people.name: length: 3 characters, at most 2"),
@@ -323,6 +334,124 @@ fn what_is_derived_begins_while_there_is_nothing_to_count() {
         code(database.apply(&derived.replace("count = \"people\"", "sum = { people = \"age\" }")));
     assert!(refused.contains("what is derived changes only while the collection is empty"));
     database.assert_sound();
+}
+
+#[test]
+fn an_index_is_complete_when_documents_appear_while_it_is_declared() {
+    let lines = "indexes.age = \"{age}:{id}\"\nunique.name = \"{name}\"";
+    let database = Database::new(PEOPLE);
+    database.faults.reset();
+    let other = database.beside(Mode::Development);
+    // The collection was empty when the schema was planned, and no longer is when it is stored.
+    database.faults.hook(When::NthOf(Call::Commit, 1), move || {
+        other.create("people", &person("a", "Ann", 30)).unwrap();
+    });
+    let changed = database.apply(&people_with(lines)).unwrap();
+    assert_eq!(database.keys(Space::Index).len(), 1, "{changed:?}");
+    assert_eq!(database.lookup("people", "name", "Ann").unwrap().key, "person:a");
+    database.assert_sound();
+}
+
+#[test]
+fn a_key_does_not_change_under_a_document_that_appears_meanwhile() {
+    let database = Database::new(PEOPLE);
+    database.faults.reset();
+    let other = database.beside(Mode::Development);
+    database.faults.hook(When::NthOf(Call::Commit, 1), move || {
+        other.create("people", &person("a", "Ann", 30)).unwrap();
+    });
+    let refused = code(database.apply(&PEOPLE.replace("person:{id}", "human:{id}")));
+    assert!(refused.contains("1 documents are stored under"), "{refused}");
+    assert!(database.get("people", "person:a").is_some());
+    database.assert_sound();
+}
+
+#[test]
+fn two_schemas_that_are_applied_at_once_are_both_in_force() {
+    let other_schema = PEOPLE.replace("people", "pets");
+    for snapshot in 1.. {
+        let database = Database::empty(Mode::Development);
+        database.faults.reset();
+        let (other, schema) = (database.beside(Mode::Development), other_schema.clone());
+        database.faults.hook(When::NthOf(Call::Snapshot, snapshot), move || {
+            other.apply(&schema).unwrap();
+        });
+        database.apply(PEOPLE).unwrap();
+        if database.faults.counts().snapshots < snapshot {
+            assert!(snapshot > 2, "all of them were tried");
+            return;
+        }
+        let after = database.beside(Mode::Development);
+        assert_eq!(after.engine.collections(), ["people", "pets"], "snapshot {snapshot}");
+        for collection in ["people", "pets"] {
+            after.create(collection, &person("a", "Ann", 1)).unwrap();
+        }
+        after.assert_sound();
+    }
+}
+
+#[test]
+fn two_schemas_that_are_applied_while_documents_are_checked_are_both_in_force() {
+    let strict = PEOPLE.replace("max = 20", "max = 3");
+    for snapshot in 1.. {
+        let database = people();
+        let other = database.beside(Mode::Development);
+        database.faults.reset();
+        database.faults.hook(When::NthOf(Call::Snapshot, snapshot), move || {
+            other.apply(&PEOPLE.replace("people", "pets")).unwrap();
+        });
+        database.apply(&strict).unwrap();
+        if database.faults.counts().snapshots < snapshot {
+            assert!(snapshot > 5, "all of them were tried");
+            return;
+        }
+        let after = database.beside(Mode::Development);
+        assert_eq!(after.engine.collections(), ["people", "pets"], "snapshot {snapshot}");
+        let refused = code(after.create("people", &person("d", "Dora", 1)));
+        assert!(refused.contains("at most 3"), "snapshot {snapshot}: {refused}");
+    }
+}
+
+#[test]
+fn an_index_that_another_adds_meanwhile_is_ready_only_when_it_is_complete() {
+    let first = people_with("indexes.age = \"{age}:{id}\"");
+    let both = people_with("indexes.age = \"{age}:{id}\"\nindexes.name = \"{name}:{id}\"");
+    for commit in 1..=3 {
+        let database = people();
+        database.faults.reset();
+        let (other, wanted) = (database.beside(Mode::Development), both.clone());
+        // The other one declares its index and gets no further.
+        other.faults.inject(When::NthOf(Call::Commit, 2), Fault::Before(NO_SPACE));
+        database.faults.hook(When::NthOf(Call::Commit, commit), move || {
+            other.apply(&wanted).unwrap_err();
+        });
+        database.apply(&first).unwrap();
+        database.faults.reset();
+        let ready = states(&database.beside(Mode::Development));
+        let ready = ready.iter().any(|state| state == "index:name ready");
+        assert!(!ready || database.check(Repair::No).problems.is_empty(), "commit {commit}");
+        database.apply(&both).unwrap();
+        database.assert_sound();
+    }
+}
+
+#[test]
+fn an_index_that_another_removes_meanwhile_leaves_no_keys() {
+    let lines = "indexes.age = \"{age}:{id}\"\nindexes.name = \"{name}:{id}\"";
+    for commit in 1..=4 {
+        let database = people();
+        database.apply(&people_with(lines)).unwrap();
+        database.faults.reset();
+        let other = database.beside(Mode::Development);
+        other.faults.inject(When::NthOf(Call::Commit, 2), Fault::Before(NO_SPACE));
+        database.faults.hook(When::NthOf(Call::Commit, commit), move || {
+            let _ = other.apply(PEOPLE);
+        });
+        let _ = database.apply(&people_with("indexes.name = \"{name}:{id}\""));
+        database.faults.reset();
+        database.apply(PEOPLE).unwrap();
+        assert_eq!(database.keys(Space::Index), Vec::<Vec<u8>>::new(), "commit {commit}");
+    }
 }
 
 #[test]
@@ -445,6 +574,22 @@ fn a_schema_that_was_announced_and_never_applied_can_be_taken_back() {
     assert!(code(restarted.create("people", &long)).contains("at most 3"));
     restarted.apply(PEOPLE).unwrap();
     assert_eq!(code(restarted.create("people", &long)), "ok");
+}
+
+#[test]
+fn one_account_per_owner_is_asked_of_stored_documents_only_where_it_is_in_force() {
+    for (rule, mode, expected) in [
+        ("production", Mode::Development, "ok"),
+        ("production", Mode::Production, "invalid_argument: collections.people.unique"),
+        ("always", Mode::Development, "invalid_argument: collections.people.unique"),
+    ] {
+        let database = Database::in_mode(mode, PEOPLE);
+        for id in ["a", "b"] {
+            database.create_as("ann", "people", &person(id, "Ann", 1)).unwrap();
+        }
+        let applied = code(database.apply(&people_with(&format!("one_per_owner = \"{rule}\""))));
+        assert!(applied.starts_with(expected), "{rule} {mode:?}: {applied}");
+    }
 }
 
 #[test]
