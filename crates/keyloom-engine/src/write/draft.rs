@@ -1,5 +1,7 @@
 //! Builds the commit of all document changes: pure, so that `explain` shows what will run.
 
+mod claims;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use keyloom_key::{Head, Space, Tail, Value};
@@ -9,13 +11,15 @@ use super::Written;
 use super::change::{DocumentChange, tombstone_key};
 use super::explain::spell_key;
 use super::keys::{index_writes, key_change};
-use crate::catalog::{Catalog, Collection, Source, Unique, catalog_key};
+use crate::catalog::{Catalog, Collection, catalog_key};
 use crate::changes::{ChangeKind, encode_change};
 use crate::document::{HeadRecord, Tombstone};
 use crate::engine::Mode;
 use crate::error::Error;
 use crate::read::counter_key;
-use crate::schema::OnePerOwner;
+
+use claims::Taking;
+pub(super) use claims::{is_uncertain, references, taken_error};
 
 /// A commit that is ready to be tried.
 #[derive(Debug, Default)]
@@ -123,14 +127,6 @@ struct Builder<'a> {
     taken: BTreeMap<Vec<u8>, Taking>,
 }
 
-struct Taking {
-    value: Vec<u8>,
-    held: bool,
-    reason: Reason,
-    operation: Option<usize>,
-    generated: bool,
-}
-
 impl<'a> Builder<'a> {
     fn new(materials: &'a Materials<'a>) -> Builder<'a> {
         Builder {
@@ -159,9 +155,8 @@ impl<'a> Builder<'a> {
         let head = change.new.as_ref().map(|new| new.head(version, created));
         self.add_document(change, head.as_ref(), version);
         let mut keys = key_change(change, head.as_ref())?;
-        let old_claims = std::mem::take(&mut keys.old.claims);
         let new_claims = std::mem::take(&mut keys.new.claims);
-        self.add_claims(change, old_claims, new_claims)?;
+        self.add_claims(change, &keys.old.claims, new_claims)?;
         self.draft.commit.writes.append(&mut index_writes(&mut keys));
         self.add_changes(change, version);
         let written = match (&change.old, &change.new) {
@@ -227,79 +222,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add_claims(
-        &mut self,
-        change: &DocumentChange,
-        old: Vec<(Vec<u8>, usize)>,
-        new: Vec<(Vec<u8>, usize)>,
-    ) -> Result<(), Error> {
-        let collection = &change.collection;
-        let head_len = head_len(collection);
-        let named = |key: &[u8]| key.get(head_len..).unwrap_or_default().to_vec();
-        for (key, place) in &old {
-            let Some(unique) = collection.uniques.get(*place) else { continue };
-            let stays = new.iter().any(|(new, _)| new == key);
-            if !stays && self.gives_up(change, unique, key, &named) {
-                self.released.insert(key.clone());
-            }
-        }
-        let Some(document) = &change.new else { return Ok(()) };
-        for (key, place) in new {
-            let Some(unique) = collection.uniques.get(place) else { continue };
-            let held = old.iter().any(|(old, _)| *old == key);
-            let moved = change.occupied().is_some();
-            if (held && !moved) || !self.in_force(unique) {
-                continue;
-            }
-            let generated = unique.path.sources.iter().any(|source| {
-                document.generated.iter().any(|field| *source == Source::Field(*field))
-            });
-            let reason = Reason::Claim {
-                operation: change.operation,
-                unique: place,
-                collection: collection.name.clone(),
-                generated,
-            };
-            let operation = change.operation;
-            let value = named(&document.key);
-            let taking = Taking { value, held, reason, operation, generated };
-            let Some(other) = self.taken.insert(key.clone(), taking) else { continue };
-            if !generated && !other.generated {
-                return Err(taken_error(collection, unique, &key));
-            }
-            let operation = if generated { change.operation } else { other.operation };
-            let collection = collection.name.clone();
-            let reason = Reason::DrawnTwice { operation, unique: place, collection };
-            self.draft.collision = Some((key, reason));
-        }
-        Ok(())
-    }
-
-    fn in_force(&self, unique: &Unique) -> bool {
-        match unique.one_per_owner {
-            None | Some(OnePerOwner::Always) => true,
-            Some(OnePerOwner::Production) => self.materials.mode == Mode::Production,
-        }
-    }
-
-    /// Whether the document holds the claim that it would give up. A claim of the schema is held
-    /// for certain; a claim per owner only if it names this document, since outside of production
-    /// an owner may have several.
-    fn gives_up(
-        &self,
-        change: &DocumentChange,
-        unique: &Unique,
-        key: &[u8],
-        named: &dyn Fn(&[u8]) -> Vec<u8>,
-    ) -> bool {
-        if unique.one_per_owner.is_none() {
-            return true;
-        }
-        let held = self.materials.fetched.get(key).and_then(Option::as_ref);
-        let own = change.old.as_ref().map(|old| named(&old.key));
-        held.is_some_and(|held| Some(&held.value) == own.as_ref())
-    }
-
     fn add_changes(&mut self, change: &DocumentChange, version: u64) {
         let collection = &change.collection;
         let head_len = head_len(collection);
@@ -337,29 +259,6 @@ impl<'a> Builder<'a> {
             self.write(Write::Add { key, delta: 1 });
         }
         Ok(self.draft)
-    }
-
-    fn add_references(
-        &mut self,
-        changes: &[DocumentChange],
-        taken: &BTreeMap<Vec<u8>, Taking>,
-        released: &BTreeSet<Vec<u8>>,
-    ) -> Result<(), Error> {
-        let mut checked = BTreeSet::new();
-        for change in changes {
-            for (key, field) in references(self.materials.catalog, change)? {
-                if taken.contains_key(&key) || checked.contains(&key) {
-                    continue;
-                }
-                let held = self.materials.fetched.get(&key).and_then(Option::as_ref);
-                let Some(held) = held.filter(|_| !released.contains(&key)) else {
-                    return Err(dangling(change, field).of(change.operation));
-                };
-                self.check(key.clone(), Expect::At(held.stamp), Reason::Moved);
-                checked.insert(key);
-            }
-        }
-        Ok(())
     }
 
     fn add_counters(&mut self, changes: &[DocumentChange]) {
@@ -409,40 +308,6 @@ fn guards(changes: &[DocumentChange]) -> Result<BTreeSet<Vec<u8>>, Error> {
     Ok(guards)
 }
 
-/// The claims that a change refers to: packed key and the field that refers. What did not change is
-/// not looked at, so a document stays editable when what it refers to is gone.
-pub(super) fn references(
-    catalog: &Catalog,
-    change: &DocumentChange,
-) -> Result<Vec<(Vec<u8>, usize)>, Error> {
-    let Some(new) = &change.new else { return Ok(Vec::new()) };
-    let mut keys = Vec::new();
-    for (place, field) in change.collection.fields.iter().enumerate() {
-        let (Some(reference), Some(value)) = (&field.refers_to, new.record.scalar(place)) else {
-            continue;
-        };
-        let before = change.old.as_ref().and_then(|old| old.record.scalar(place));
-        if before == Some(value) {
-            continue;
-        }
-        let target = catalog.collection(&reference.collection)?;
-        let unique = target.uniques.iter().find(|unique| unique.path.name == reference.unique);
-        let unique = unique.expect("K1: every reference of a catalog is linked");
-        keys.push((unique.path.pack(std::slice::from_ref(value))?, place));
-    }
-    Ok(keys)
-}
-
-/// The error of a claim that another document holds.
-pub(super) fn taken_error(collection: &Collection, unique: &Unique, key: &[u8]) -> Error {
-    let value = unique.path.unpack(key).and_then(|values| unique.path.render(&values));
-    Error::UniqueViolation {
-        collection: collection.name.clone(),
-        claim: unique.path.name.clone(),
-        value: value.unwrap_or_default(),
-    }
-}
-
 impl Error {
     /// The same error, naming the operation that it belongs to.
     pub(super) fn of(self, operation: Option<usize>) -> Error {
@@ -473,20 +338,6 @@ fn check_each_once(
         }
     }
     Ok(())
-}
-
-fn dangling(change: &DocumentChange, field: usize) -> Error {
-    let collection = &change.collection;
-    let field = collection.fields.get(field);
-    let target = field.and_then(|field| field.refers_to.as_ref());
-    Error::RuleViolation {
-        collection: collection.name.clone(),
-        field: field.map_or_else(String::new, |field| field.name.clone()),
-        rule: "refers_to",
-        detail: target.map_or_else(String::new, |target| {
-            format!("there is no such document in `{}`", target.collection)
-        }),
-    }
 }
 
 fn head_len(collection: &Collection) -> usize {

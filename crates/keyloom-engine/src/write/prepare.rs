@@ -7,7 +7,7 @@ use keyloom_store::{Snapshot, Stamp, Stored};
 use super::capacity::make_room;
 use super::change::{DocumentChange, OldDocument, facts};
 use super::derive::deltas;
-use super::draft::{Draft, Guard, Materials, build, references};
+use super::draft::{Draft, Guard, Materials, build, is_uncertain, references};
 use super::fill::{Generated, Supply};
 use super::intent::Intent;
 use super::{Action, Operation, Written};
@@ -120,7 +120,7 @@ impl Engine {
         for change in &changes {
             let referred = references(catalog, change).map_err(|e| e.of(change.operation))?;
             needed.extend(referred.into_iter().map(|(key, _)| key));
-            needed.extend(owner_claims(change)?);
+            needed.extend(uncertain_claims(change)?);
         }
         let needed: Vec<Vec<u8>> = needed.into_iter().collect();
         let stored = reads.get_many(&needed).await?;
@@ -202,15 +202,16 @@ fn absent_result(request: Request<'_>, operation: usize) -> Written {
     Written::Absent { key: key.unwrap_or_default().to_owned() }
 }
 
-/// Claims per owner that the old document may hold: who holds them has to be read.
-fn owner_claims(change: &DocumentChange) -> Result<Vec<Vec<u8>>, Error> {
-    let Some(old) = change.old.as_ref().filter(|_| change.vacated().is_some()) else {
-        return Ok(Vec::new());
-    };
+/// Claims that the old document may hold or not: who holds them has to be read.
+fn uncertain_claims(change: &DocumentChange) -> Result<Vec<Vec<u8>>, Error> {
+    let Some(old) = &change.old else { return Ok(Vec::new()) };
+    // An owner never changes: his claim is touched only if the document goes or moves.
+    let stays = change.vacated().is_none();
     let mut keys = Vec::new();
-    let uniques = &change.collection.uniques;
-    for unique in uniques.iter().filter(|unique| unique.one_per_owner.is_some()) {
-        keys.extend(path_keys(&unique.path, &old.record, &facts(&old.head()))?);
+    for unique in change.collection.uniques.iter().filter(|unique| is_uncertain(unique)) {
+        if unique.one_per_owner.is_none() || !stays {
+            keys.extend(path_keys(&unique.path, &old.record, &facts(&old.head()))?);
+        }
     }
     Ok(keys)
 }

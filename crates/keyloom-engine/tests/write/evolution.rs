@@ -225,6 +225,66 @@ fn a_unique_claim_with_duplicates_can_be_given_up_again() {
 }
 
 #[test]
+fn a_document_never_gives_up_the_claim_of_another() {
+    let any = Precondition::Any;
+    for change in [
+        action::patch("person:c", any, &json!({"age": 41})),
+        action::patch("person:c", any, &json!({"age": null})),
+        action::delete("person:c", any),
+    ] {
+        let database = people();
+        let unique = people_with("unique.age = \"age:{age}\"");
+        database.apply(&unique).unwrap_err();
+        // The claim is not complete: a new document may take what an older one would hold.
+        database.create("people", &person("z", "Zoe", 40)).unwrap();
+        database.execute("people", change).unwrap();
+        let refused = code(database.create("people", &person("y", "Yan", 40)));
+        assert_eq!(refused, "unique_violation: age `age:40` is taken in `people`");
+        database.delete("people", "person:b").unwrap();
+        database.apply(&unique).unwrap();
+        database.assert_sound();
+    }
+}
+
+#[test]
+fn a_document_that_moves_never_takes_the_claim_of_another() {
+    let database = people();
+    let unique = people_with("unique.age = \"age:{age}\"");
+    database.apply(&unique).unwrap_err();
+    database.create("people", &person("z", "Zoe", 40)).unwrap();
+    let moved = action::patch("person:c", Precondition::Any, &json!({"id": "d"}));
+    let refused = code(database.execute("people", moved));
+    assert_eq!(refused, "unique_violation: age `age:40` is taken in `people`");
+    let free = action::patch("person:a", Precondition::Any, &json!({"id": "e"}));
+    database.execute("people", free).unwrap();
+    database.delete("people", "person:b").unwrap();
+    database.delete("people", "person:z").unwrap();
+    database.apply(&unique).unwrap();
+    database.assert_sound();
+}
+
+#[test]
+fn a_claim_that_the_backfill_writes_while_its_document_goes_does_not_stay() {
+    for change in [
+        action::delete("person:c", Precondition::Any),
+        action::patch("person:c", Precondition::Any, &json!({"age": 41})),
+    ] {
+        let database = people();
+        let unique = people_with("unique.age = \"age:{age}\"");
+        database.apply(&unique).unwrap_err();
+        database.delete("people", "person:b").unwrap();
+        // The change is planned before the backfill writes the claim, and committed behind it.
+        let writer = database.beside(Mode::Development);
+        let other = database.beside(Mode::Development);
+        writer.faults.hook(When::NthOf(Call::Commit, 1), move || {
+            other.apply(&unique).unwrap();
+        });
+        writer.execute("people", change).unwrap();
+        writer.assert_sound();
+    }
+}
+
+#[test]
 fn duplicates_of_one_collection_do_not_hold_up_another() {
     let database = people();
     database.apply(&people_with("unique.age = \"age:{age}\"")).unwrap_err();
