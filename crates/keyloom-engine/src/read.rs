@@ -6,10 +6,10 @@ use keyloom_key::{Head, Space, Value};
 use keyloom_store::Snapshot;
 use serde_json::Value as Json;
 
-use crate::catalog::{Collection, Path};
+use crate::catalog::{Collection, Path, PathState};
 use crate::document::{Document, HeadRecord};
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, NoIndex};
 use crate::limits::GET_MANY_KEYS_MAX;
 
 impl Engine {
@@ -69,6 +69,10 @@ impl Engine {
         })?;
         let packed = claim.path.pack(&claim_values(&claim.path, values)?)?;
         let snapshot = self.store.snapshot().await?;
+        if claim.path.state == PathState::Building {
+            let documents = document_count(&*snapshot, collection).await?;
+            return Err(unfinished(collection, &claim.path, documents));
+        }
         let Some(held) = snapshot.get(&packed).await? else { return Ok(None) };
         let key = key_from_claim(collection, &held.value);
         let Some(stored) = snapshot.get(&key).await? else {
@@ -116,6 +120,16 @@ pub(crate) fn key_from_claim(collection: &Collection, value: &[u8]) -> Vec<u8> {
     collection.key.head.write(&mut key);
     key.extend_from_slice(value);
     key
+}
+
+fn unfinished(collection: &Collection, path: &Path, documents: u64) -> Error {
+    Error::NoIndex(Box::new(NoIndex {
+        collection: collection.name.clone(),
+        reason: format!("`unique:{}` would, but is still being built", path.name),
+        suggest: path.template.text().to_owned(),
+        backfill_documents: documents,
+        keys_per_write: 1,
+    }))
 }
 
 fn claim_values(path: &Path, values: &[Json]) -> Result<Vec<Value>, Error> {

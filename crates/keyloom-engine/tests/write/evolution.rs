@@ -215,6 +215,33 @@ fn a_new_unique_claim_is_held_by_the_documents_that_are_stored_already() {
 }
 
 #[test]
+fn a_unique_claim_that_two_documents_hold_is_named_and_can_be_settled() {
+    let database = people();
+    let unique = people_with("unique.age = \"age:{age}\"");
+    let refused = "invalid_argument: collections.people.unique.age: two stored documents hold \
+                   `age:30`: change one of them, then apply again";
+    assert_eq!(code(database.apply(&unique)), refused);
+    assert_eq!(code(database.apply(&unique)), refused, "again and again");
+    assert_eq!(states(&database), ["unique:age building"]);
+    let lookup = code(block_on(database.engine.lookup("people", "age", &[json!(30)])));
+    assert!(
+        lookup.contains("`unique:age` would, but is still being built"),
+        "not absent, but unknown: {lookup}"
+    );
+    let b = database.get("people", "person:b").unwrap();
+    database.patch("people", &b, &json!({"age": 31})).unwrap();
+    database.apply(&unique).unwrap();
+    assert_eq!(states(&database), ["unique:age ready"]);
+    let held = |age: i64| {
+        let found = block_on(database.engine.lookup("people", "age", &[json!(age)])).unwrap();
+        found.map(|document| document.key)
+    };
+    let expected = ["person:a", "person:b", "person:c"].map(|key| Some(key.to_owned()));
+    assert_eq!([held(30), held(31), held(40)], expected);
+    database.assert_sound();
+}
+
+#[test]
 fn a_unique_claim_with_duplicates_can_be_given_up_again() {
     let database = people();
     database.apply(&people_with("unique.age = \"age:{age}\"")).unwrap_err();
