@@ -7,6 +7,8 @@
 //! M2: After each run every query gives what a filter over the map gives, and `check` finds
 //!     documents and keys equal both ways.
 
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a failed test is a panic")]
+
 mod model_support;
 
 use std::sync::Arc;

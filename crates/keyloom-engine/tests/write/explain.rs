@@ -169,7 +169,7 @@ fn a_move_deletes_here_and_creates_there() {
         [
             format!("document usr_{id}_usrName_bob_"),
             format!("tombstone usr_{id}_usrName_ann_"),
-            format!("unique:username usrName_bob"),
+            "unique:username usrName_bob".to_owned(),
             format!("unique:usr_key usr_{id}"),
         ]
     );
@@ -237,7 +237,9 @@ fn what_would_be_refused_is_refused() {
     };
     assert!(explain(&[]).starts_with("invalid_argument: a batch needs"));
     let missing = operation("approvals", action::create(&json!({})));
-    assert!(explain(&[missing.clone()]).starts_with("rule_violation: approvals.approver"));
+    assert!(
+        explain(std::slice::from_ref(&missing)).starts_with("rule_violation: approvals.approver")
+    );
     let fine = operation("approvals", action::create(&approval()));
     let both = explain(&[fine, missing]);
     assert!(both.starts_with("rule_violation: operation 1: approvals.approver"), "{both}");
