@@ -339,8 +339,8 @@ fn rules_that_a_stored_document_contradicts_are_refused_and_nothing_changes() {
         let (entries, before) = (database.entries(), info(&database));
         let refused = code(database.apply(&wanted));
         let at = "invalid_argument: collections.people: the stored document `person:";
-        let named = refused.strip_prefix(at).expect(&refused);
-        assert!(named[1..].starts_with(&format!("` contradicts it: {broken}")), "{refused}");
+        assert!(refused.starts_with(at), "{refused}");
+        assert!(refused.contains(&format!("` contradicts it: {broken}")), "{refused}");
         assert_eq!(database.entries(), entries);
         assert_eq!(info(&database), before);
         database.create("people", &person("d", "Long enough", 7)).unwrap();

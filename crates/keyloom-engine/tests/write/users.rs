@@ -153,7 +153,7 @@ fn r06_only_the_canonical_spelling_of_a_ulid_is_taken() {
     };
     let valid = "01ARZ3NDEKTSV4RRFFQ69G5FAV";
     for ulid in [
-        &valid[..25],
+        "01ARZ3NDEKTSV4RRFFQ69G5FA",
         &format!("{valid}0"),
         &valid.to_lowercase(),
         "01ARZ3NDEKTSV4RRFFQ69G5FAI",
@@ -291,7 +291,7 @@ fn r18_two_users_swap_their_names_in_one_batch() {
         operation("users", action::patch(&document.key, any, &json!({ "username": name })))
     };
     database.batch(&[rename(&ann, "bob"), rename(&bob, "ann")]).unwrap();
-    let id = |document: &Document| document.key[4..30].to_owned();
+    let id = |document: &Document| document.key.split('_').nth(1).unwrap().to_owned();
     assert_eq!(id(&by_name(&database, "bob").unwrap()), id(&ann));
     assert_eq!(id(&by_name(&database, "ann").unwrap()), id(&bob));
     database.assert_sound();
