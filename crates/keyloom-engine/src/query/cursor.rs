@@ -210,7 +210,7 @@ mod tests {
     const GOLDEN: &str = include_str!("../../../../tests/golden/cursors.txt");
 
     fn bytes(hex: &str) -> Vec<u8> {
-        let digits = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+        let digits = |at: usize| u8::from_str_radix(hex.get(at..at + 2).unwrap(), 16).unwrap();
         (0..hex.len()).step_by(2).map(digits).collect()
     }
 
