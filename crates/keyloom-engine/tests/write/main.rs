@@ -3,8 +3,6 @@
 //! One test program, so that what the tests share is compiled and linked once. Test names begin
 //! with the row of the behaviour that they show, where there is one.
 
-#![expect(clippy::string_slice, reason = "keys are ASCII here, and a failed test is a panic")]
-
 #[cfg(test)]
 mod approvals;
 #[cfg(test)]

@@ -124,8 +124,8 @@ impl Builder<'_> {
 }
 
 /// Whether a document may lack a claim that follows from it: while the claim is built it may not be
-/// written yet, or be taken by a newer document, and outside of production an owner may have several
-/// documents, of which one at most holds the claim per owner.
+/// written yet, or be taken by a newer document, and outside of production an owner may have
+/// several documents, of which one at most holds the claim per owner.
 pub(in crate::write) fn is_uncertain(unique: &Unique) -> bool {
     unique.one_per_owner.is_some() || unique.path.state == PathState::Building
 }
