@@ -35,7 +35,15 @@ const NEW: &str = "new";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that is just being forked off shares the lock
+        // until it runs its own program. If this fails, closing still releases it.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl Folder {
@@ -54,7 +62,7 @@ impl Folder {
                     .map_err(|error| cannot(path, "cannot be written", error))?;
             }
         }
-        Ok(Folder { path: path.to_owned(), _lock: lock })
+        Ok(Folder { path: path.to_owned(), lock })
     }
 
     /// Where the engine keeps its data: a file or folder that it has for itself.
