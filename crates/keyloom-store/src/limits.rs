@@ -3,6 +3,8 @@
 //! L1: A commit that passes [`check_commit`] fits the store; one that does not leaves no trace.
 //! L2: Every limit is inclusive: a commit at the limit is taken, one byte or item more is refused.
 
+use std::time::Duration;
+
 use crate::{Commit, Isolation, Limits, Sharing, StoreError, Write};
 
 /// Longest key. All stores share it so that data moves between them; a B-tree page of 4 KiB still
@@ -33,6 +35,10 @@ pub const GROUP_COMMITS_MAX: usize = 1024;
 
 /// Most bytes that share one sync, unless a single commit is larger.
 pub const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// Longest time for which a group waits for callers that were just answered and may commit again:
+/// well below the time of a sync, and long enough for a thread to be woken.
+pub const GATHER_TIME: Duration = Duration::from_micros(50);
 
 /// The limits of the memory store and of the embedded stores.
 pub const EMBEDDED: Limits = Limits {

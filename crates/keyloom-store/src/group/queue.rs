@@ -10,7 +10,9 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 use futures_channel::oneshot;
 
-use crate::limits::{self, GROUP_BYTES_MAX, GROUP_COMMITS_MAX, QUEUE_BYTES_MAX, QUEUE_COMMITS_MAX};
+use crate::limits::{
+    self, GATHER_TIME, GROUP_BYTES_MAX, GROUP_COMMITS_MAX, QUEUE_BYTES_MAX, QUEUE_COMMITS_MAX,
+};
 use crate::{Commit, CommitOutcome, StoreError};
 
 /// What a caller of `commit` gets.
@@ -35,7 +37,10 @@ struct State {
     waiting: VecDeque<Waiting>,
     bytes: usize,
     closed: bool,
-    writer_sleeps: bool,
+    /// How many commits have to wait before the writer, which sleeps, is woken.
+    wake_at: Option<usize>,
+    /// How many commits the last group had.
+    last_group: usize,
 }
 
 impl Queue {
@@ -54,7 +59,7 @@ impl Queue {
         }
         state.bytes += bytes;
         state.waiting.push_back(Waiting { commit, answer, bytes });
-        if state.writer_sleeps {
+        if state.wake_at.is_some_and(|count| state.waiting.len() >= count) {
             drop(state);
             self.filled.notify_one();
         }
@@ -63,14 +68,14 @@ impl Queue {
 
     /// The commits that are written together next. Sleeps until there are some; `None` is the end.
     pub(super) fn take_group(&self) -> Option<Vec<Waiting>> {
-        let mut state = self.state();
+        let mut state = self.gather(self.state());
         while state.waiting.is_empty() {
             if state.closed {
                 return None;
             }
-            state.writer_sleeps = true;
+            state.wake_at = Some(1);
             state = self.filled.wait(state).expect(UNPOISONED);
-            state.writer_sleeps = false;
+            state.wake_at = None;
         }
         let mut group = Vec::new();
         let mut bytes = 0;
@@ -82,7 +87,24 @@ impl Queue {
             group.push(next);
         }
         state.bytes -= bytes;
+        state.last_group = group.len();
         Some(group)
+    }
+
+    /// Waits a moment for the callers of the last group, which were answered just now: those that
+    /// commit again at once then share a sync instead of splitting into many small groups. A lone
+    /// caller never waits.
+    fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let expected = state.last_group;
+        if expected <= 1 {
+            return state;
+        }
+        state.wake_at = Some(expected);
+        let is_missing = |state: &mut State| state.waiting.len() < expected && !state.closed;
+        let gathered = self.filled.wait_timeout_while(state, GATHER_TIME, is_missing);
+        let (mut state, _) = gathered.expect(UNPOISONED);
+        state.wake_at = None;
+        state
     }
 
     /// Whether nothing waits and the queue is open.
@@ -173,6 +195,22 @@ mod tests {
         }
         let groups = [(); 4].map(|()| queue.take_group().unwrap().len());
         assert_eq!(groups, [2, 1, 1, 1]);
+    }
+
+    #[test]
+    fn a_group_does_not_wait_for_callers_that_stay_away() {
+        let queue = Queue::default();
+        for sizes in [[5, 1, 1], [2, 2, 1], [1, 5, 2]] {
+            for size in sizes {
+                for _ in 0..size {
+                    assert!(queue.push(commit(1)).is_ok());
+                }
+                assert_eq!(queue.take_group().unwrap().len(), size);
+                assert_eq!(queue.state().wake_at, None);
+            }
+        }
+        queue.close();
+        assert!(queue.take_group().is_none());
     }
 
     #[test]
