@@ -33,7 +33,18 @@ pub trait Base {
 pub struct Batch<'a> {
     tip: Tip,
     slots: BTreeMap<&'a [u8], Option<Slot<'a>>>,
-    changes: Vec<(Position, &'a [u8])>,
+    changes: Vec<Appended<'a>>,
+}
+
+/// What the feed will hold.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Appended<'a> {
+    /// Where.
+    pub position: Position,
+    /// The stamp of the commit that appended it.
+    pub stamp: Stamp,
+    /// The bytes.
+    pub bytes: &'a [u8],
 }
 
 /// What a key will hold.
@@ -89,7 +100,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The changes to append, in order.
-    pub fn changes(&self) -> &[(Position, &'a [u8])] {
+    pub fn changes(&self) -> &[Appended<'a>] {
         &self.changes
     }
 
@@ -132,7 +143,7 @@ impl<'a> Batch<'a> {
         }
         for change in &commit.changes {
             self.tip.position.0 += 1;
-            self.changes.push((self.tip.position, change));
+            self.changes.push(Appended { position: self.tip.position, stamp, bytes: change });
         }
     }
 }
@@ -142,4 +153,113 @@ fn counter(key: &[u8], value: &[u8]) -> Result<i64, StoreError> {
         detail: format!("the counter {} holds {} bytes, not 8", key.escape_ascii(), value.len()),
     })?;
     Ok(i64::from_be_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Check;
+
+    /// A store that holds `stored` with stamp 3, and a damaged counter.
+    struct Fixed;
+
+    impl Base for Fixed {
+        fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError> {
+            Ok((key != b"absent").then_some(Stamp(3)))
+        }
+
+        fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            Ok(match key {
+                b"stored" => Some(40_i64.to_be_bytes().to_vec()),
+                b"damaged" => Some(b"no counter".to_vec()),
+                _ => None,
+            })
+        }
+    }
+
+    const TIP: Tip = Tip { sequence: 7, position: Position(9) };
+
+    fn commit(writes: Vec<Write>) -> Commit {
+        Commit { writes, changes: vec![b"change".to_vec()], ..Commit::default() }
+    }
+
+    fn put(key: &str, value: &str) -> Write {
+        Write::Put { key: key.into(), value: value.into() }
+    }
+
+    fn add(key: &str, delta: i64) -> Write {
+        Write::Add { key: key.into(), delta }
+    }
+
+    fn slots(batch: &Batch<'_>) -> Vec<(String, Option<(u64, Vec<u8>)>)> {
+        let slots = batch.slots().map(|(key, slot)| {
+            let slot = slot.map(|slot| (slot.stamp.0, slot.value.to_vec()));
+            (String::from_utf8(key.to_vec()).unwrap(), slot)
+        });
+        slots.collect()
+    }
+
+    #[test]
+    fn b1_a_commit_that_fails_leaves_no_trace() {
+        let conflict = Commit {
+            checks: vec![Check { key: b"stored".into(), expect: Expect::At(Stamp(4)) }],
+            ..commit(vec![put("a", "1")])
+        };
+        let damaged = commit(vec![put("a", "1"), add("damaged", 1)]);
+        let mut batch = Batch::new(TIP);
+        assert_eq!(batch.add(&conflict, &Fixed).unwrap(), CommitOutcome::Conflict { check: 0 });
+        assert!(batch.add(&damaged, &Fixed).is_err());
+        assert!(batch.is_empty());
+        assert_eq!(batch.tip(), TIP);
+    }
+
+    #[test]
+    fn b2_a_commit_meets_what_earlier_ones_of_its_batch_wrote() {
+        let check = |key: &str, expect| Commit {
+            checks: vec![Check { key: key.into(), expect }],
+            ..Commit::default()
+        };
+        let first = commit(vec![
+            put("absent", "1"),
+            Write::Delete { key: b"stored".into() },
+            add("counter", 2),
+        ]);
+        let second = commit(vec![add("counter", 3), add("stored", 5)]);
+        let [created, gone, old] = [
+            check("absent", Expect::At(Stamp(8))),
+            check("stored", Expect::Absent),
+            check("stored", Expect::At(Stamp(3))),
+        ];
+        let mut batch = Batch::new(TIP);
+        batch.add(&first, &Fixed).unwrap();
+        for holds in [&created, &gone] {
+            let outcome = batch.add(holds, &Fixed).unwrap();
+            assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
+        }
+        assert_eq!(batch.add(&old, &Fixed).unwrap(), CommitOutcome::Conflict { check: 0 });
+        batch.add(&second, &Fixed).unwrap();
+        let expected = [
+            ("absent".into(), Some((8, b"1".to_vec()))),
+            ("counter".into(), Some((11, 5_i64.to_be_bytes().to_vec()))),
+            // Deleted in this batch, so it starts again, whatever the store holds.
+            ("stored".into(), Some((11, 5_i64.to_be_bytes().to_vec()))),
+        ];
+        assert_eq!(slots(&batch), expected);
+    }
+
+    #[test]
+    fn b3_each_commit_and_each_change_takes_the_next_number() {
+        let [quiet, loud] = [vec![], vec![b"x".to_vec(), b"y".to_vec()]]
+            .map(|changes| Commit { changes, ..commit(vec![put("a", "1")]) });
+        let mut batch = Batch::new(TIP);
+        let positions = [&loud, &quiet, &loud].map(|commit| batch.add(commit, &Fixed).unwrap());
+        let expected =
+            [11, 11, 13].map(|position| CommitOutcome::Committed { position: Position(position) });
+        assert_eq!(positions, expected);
+        assert_eq!(batch.tip(), Tip { sequence: 10, position: Position(13) });
+        let numbers: Vec<_> =
+            batch.changes().iter().map(|change| (change.position.0, change.stamp.0)).collect();
+        assert_eq!(numbers, [(10, 8), (11, 8), (12, 10), (13, 10)]);
+        assert_eq!(slots(&batch), [("a".into(), Some((10, b"1".to_vec())))]);
+    }
 }

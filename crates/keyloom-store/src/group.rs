@@ -113,7 +113,7 @@ impl<E: Engine> GroupStore<E> {
     /// Starts the writer, unless the engine has forgotten a commit that the mark remembers.
     pub fn start(engine: E, mark: Mark, durability: Durability) -> Result<Self, StoreError> {
         let view = guarded(|| engine.view())?;
-        let tip = guarded(|| view.get(&rows::TIP_KEY, rows::decode_tip))?.unwrap_or_default();
+        let tip = guarded(|| rows::read_tip(&view))?;
         mark.check(tip.sequence)?;
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(view),
@@ -195,7 +195,8 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         let from = rows::change_key(Position(first));
         let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
         page(&mut cursor, Direction::Forward, limit, |row, bytes| {
-            Ok(Change { position: rows::decode_change_key(row)?, bytes: bytes.to_vec() })
+            let (_, change) = rows::decode_value(bytes)?;
+            Ok(Change { position: rows::decode_change_key(row)?, bytes: change.to_vec() })
         })
     }
 
@@ -286,15 +287,21 @@ fn page<C: Cursor, R>(
     count: usize,
     read: impl Fn(&[u8], &[u8]) -> Result<R, StoreError>,
 ) -> Result<Vec<R>, StoreError> {
-    let mut page = Vec::new();
-    while page.len() < count {
-        match guarded(|| cursor.next(direction, &read))? {
-            Some(item) => page.push(item),
-            None => break,
+    guarded(|| {
+        // A usual page at once, without trusting a caller who asks for everything.
+        let mut page = Vec::with_capacity(count.min(PAGE_RESERVED));
+        while page.len() < count {
+            match cursor.next(direction, &read)? {
+                Some(item) => page.push(item),
+                None => break,
+            }
         }
-    }
-    Ok(page)
+        Ok(page)
+    })
 }
+
+/// How many entries of a page get their space before they are read.
+const PAGE_RESERVED: usize = 32;
 
 /// Turns a panic of an engine into an error. Engines check some of what they read from disk with
 /// assertions, and whatever came from disk must not end the process.

@@ -119,8 +119,8 @@ impl State {
                 self.keys.insert(key.to_vec(), versions);
             }
         }
-        for (position, bytes) in batch.changes() {
-            self.feed.push(Change { position: *position, bytes: bytes.to_vec() });
+        for change in batch.changes() {
+            self.feed.push(Change { position: change.position, bytes: change.bytes.to_vec() });
         }
         self.prune(oldest);
     }

@@ -21,7 +21,7 @@ use super::{Open, Random, absent, add, at, delete, everything, put, scan};
 use crate::{Change, Check, Commit, CommitOutcome, Direction, OrderedStore, Position, Write};
 
 /// How often the child is killed.
-const KILLS: usize = 60;
+const KILLS: usize = 50;
 const WRITERS: u8 = 8;
 const DOCUMENTS: u8 = 4;
 /// How many commits of a writer keep their documents.

@@ -1,27 +1,30 @@
 //! How a store lies in the one ordered map that an engine offers.
 //!
 //! ```text
-//! 00                          → sequence u64 | position u64        the tip
-//! 01 <key>                    → stamp LEB128 | value               what the contract stores
-//! 02 <position u64>           → change                             the feed
+//! 00                    → sequence u64 | position u64     the tip
+//! 01 <key>              → stamp LEB128 | value            what the contract stores
+//! 02 <position u64>     → stamp LEB128 | change           the feed
 //! ```
-//! Numbers outside of LEB128 are big-endian.
+//! Numbers outside of LEB128 are big-endian. The stamp is the sequence number of the commit.
 //!
 //! R1: The three spaces do not mix: a scan of one never leaves it, whatever its keys are.
 //! R2: Whatever bytes an engine returns, decoding them gives a value or `Corrupt`, never a panic.
+//! R3: The last numbers of the store are those of the tip or of the last change, whichever is
+//!     later. A batch that ends with a change writes no tip, which saves a row of nearly every
+//!     commit; whoever trims the feed has to write the tip.
 //!
 //! One map instead of three tables: one batch then touches one tree, which saves the engines the
 //! bookkeeping of the others, and no part can fall behind another in a crash.
 
-use crate::batch::{Batch, Tip};
-use crate::{Position, Stamp, StoreError, Stored};
+use super::{Cursor, View};
+use crate::batch::{Appended, Batch, Tip};
+use crate::{Direction, Position, Stamp, StoreError, Stored};
 
 const TIP: u8 = 0x00;
 const VALUE: u8 = 0x01;
 const CHANGE: u8 = 0x02;
 
-/// The key of the tip.
-pub(super) const TIP_KEY: [u8; 1] = [TIP];
+const TIP_KEY: [u8; 1] = [TIP];
 
 /// The rows that a batch writes, in key order, each key once.
 pub struct Rows<'a> {
@@ -35,7 +38,7 @@ impl<'a> Rows<'a> {
 
     /// How many rows there are.
     pub fn count(&self) -> usize {
-        1 + self.batch.slots().count() + self.batch.changes().len()
+        usize::from(self.has_tip()) + self.batch.slots().count() + self.batch.changes().len()
     }
 
     /// Hands over each row; a row without a value is to be removed. Stops at the first error.
@@ -43,26 +46,44 @@ impl<'a> Rows<'a> {
         &self,
         mut write: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<(), E> {
-        write(&TIP_KEY, Some(&encode_tip(self.batch.tip())))?;
+        if self.has_tip() {
+            write(&TIP_KEY, Some(&encode_tip(self.batch.tip())))?;
+        }
         // Two buffers for all rows: an allocation for each would cost more than the copying.
         let (mut row, mut bytes) = (Vec::new(), Vec::new());
         for (key, slot) in self.batch.slots() {
             value_key(key, &mut row);
             match slot {
                 Some(slot) => {
-                    bytes.clear();
-                    encode_stamp(slot.stamp, &mut bytes);
-                    bytes.extend_from_slice(&slot.value);
+                    encode_value(slot.stamp, &slot.value, &mut bytes);
                     write(&row, Some(&bytes))?;
                 }
                 None => write(&row, None)?,
             }
         }
-        for (position, change) in self.batch.changes() {
-            write(&change_key(*position), Some(change))?;
+        for Appended { position, stamp, bytes: change } in self.batch.changes() {
+            encode_value(*stamp, change, &mut bytes);
+            write(&change_key(*position), Some(&bytes))?;
         }
         Ok(())
     }
+
+    /// Whether the last change does not tell the last sequence number (R3).
+    fn has_tip(&self) -> bool {
+        let last = self.batch.changes().last().map(|change| change.stamp.0);
+        last != Some(self.batch.tip().sequence)
+    }
+}
+
+/// The last numbers of a store (R3).
+pub(super) fn read_tip(view: &impl View) -> Result<Tip, StoreError> {
+    let tip = view.get(&TIP_KEY, decode_tip)?.unwrap_or_default();
+    let mut changes = view.range(&change_key(Position::default()), &CHANGES_END)?;
+    let last = changes.next(Direction::Reverse, |row, bytes| {
+        let (stamp, _) = decode_value(bytes)?;
+        Ok(Tip { sequence: stamp.0, position: decode_change_key(row)? })
+    })?;
+    Ok(last.filter(|last| last.sequence > tip.sequence).unwrap_or(tip))
 }
 
 /// The row key of a key of the contract, written into `row`.
@@ -100,7 +121,7 @@ pub(super) fn decode_change_key(row: &[u8]) -> Result<Position, StoreError> {
     }
 }
 
-/// The stamp in front of a stored value, and the value.
+/// The stamp in front of a stored value or change, and the rest.
 pub(super) fn decode_value(bytes: &[u8]) -> Result<(Stamp, &[u8]), StoreError> {
     let mut stamp = 0_u64;
     let mut rest = bytes;
@@ -125,8 +146,7 @@ pub(super) fn decode_stored(bytes: &[u8]) -> Result<Stored, StoreError> {
     Ok(Stored { value: value.to_vec(), stamp })
 }
 
-/// The tip.
-pub(super) fn decode_tip(bytes: &[u8]) -> Result<Tip, StoreError> {
+fn decode_tip(bytes: &[u8]) -> Result<Tip, StoreError> {
     let parts = bytes.split_first_chunk::<8>().and_then(|(sequence, rest)| {
         let position: [u8; 8] = rest.try_into().ok()?;
         Some((u64::from_be_bytes(*sequence), u64::from_be_bytes(position)))
@@ -141,13 +161,15 @@ fn encode_tip(tip: Tip) -> [u8; 16] {
     ((u128::from(tip.sequence) << 64) | u128::from(tip.position.0)).to_be_bytes()
 }
 
-fn encode_stamp(stamp: Stamp, bytes: &mut Vec<u8>) {
+fn encode_value(stamp: Stamp, value: &[u8], bytes: &mut Vec<u8>) {
+    bytes.clear();
     let mut left = stamp.0;
     while left >= 0x80 {
         bytes.push(left.to_le_bytes()[0] | 0x80);
         left >>= 7;
     }
     bytes.push(left.to_le_bytes()[0]);
+    bytes.extend_from_slice(value);
 }
 
 fn corrupt(what: &str, bytes: &[u8]) -> StoreError {
@@ -186,24 +208,48 @@ mod tests {
         };
         let mut batch = Batch::new(Tip { sequence: 299, position: Position(0x0102) });
         batch.add(&commit, &Empty).unwrap();
+        let found = rows(&batch);
+        let expected: Vec<(Vec<u8>, Option<Vec<u8>>)> = vec![
+            (b"\x01a".into(), None),
+            (b"\x01b".into(), Some(b"\xAC\x02B".into())),
+            (b"\x01n".into(), Some(b"\xAC\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE".into())),
+            (b"\x02\0\0\0\0\0\0\x01\x03".into(), Some(b"\xAC\x02one".into())),
+            (b"\x02\0\0\0\0\0\0\x01\x04".into(), Some(b"\xAC\x02two".into())),
+        ];
+        assert_eq!(found, expected);
+        assert!(found.is_sorted());
+    }
+
+    #[test]
+    fn r3_the_tip_is_written_only_if_the_last_change_does_not_tell_it() {
+        let write = Write::Delete { key: b"a".into() };
+        let quiet = Commit { writes: vec![write], ..Commit::default() };
+        let loud = Commit { changes: vec![b"c".into()], ..Commit::default() };
+        let tip_of = |commits: &[&Commit]| {
+            let mut batch = Batch::new(Tip { sequence: 6, position: Position(8) });
+            for commit in commits {
+                batch.add(commit, &Empty).unwrap();
+            }
+            rows(&batch).remove(0)
+        };
+        let tip = (b"\x00".to_vec(), Some(b"\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x08".to_vec()));
+        assert_eq!(tip_of(&[&quiet]), tip);
+        let tip = (b"\x00".to_vec(), Some(b"\0\0\0\0\0\0\0\x08\0\0\0\0\0\0\0\x09".to_vec()));
+        assert_eq!(tip_of(&[&loud, &quiet]), tip);
+        assert_eq!(tip_of(&[&loud]).0, b"\x02\0\0\0\0\0\0\0\x09");
+        assert_eq!(tip_of(&[&quiet, &loud]).0, b"\x01a");
+    }
+
+    fn rows(batch: &Batch<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut found = Vec::new();
-        let rows = Rows::new(&batch);
+        let rows = Rows::new(batch);
         let all: Result<(), ()> = rows.for_each(|key, value| {
             found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
             Ok(())
         });
         all.unwrap();
-        let expected: Vec<(Vec<u8>, Option<Vec<u8>>)> = vec![
-            (b"\x00".into(), Some(b"\0\0\0\0\0\0\x01\x2C\0\0\0\0\0\0\x01\x04".into())),
-            (b"\x01a".into(), None),
-            (b"\x01b".into(), Some(b"\xAC\x02B".into())),
-            (b"\x01n".into(), Some(b"\xAC\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFE".into())),
-            (b"\x02\0\0\0\0\0\0\x01\x03".into(), Some(b"one".into())),
-            (b"\x02\0\0\0\0\0\0\x01\x04".into(), Some(b"two".into())),
-        ];
-        assert_eq!(found, expected);
-        assert_eq!(rows.count(), expected.len());
-        assert!(found.is_sorted());
+        assert_eq!(rows.count(), found.len());
+        found
     }
 
     #[test]
@@ -211,8 +257,7 @@ mod tests {
         for shift in 0..64 {
             for stamp in [(1_u64 << shift) - 1, 1 << shift, u64::MAX >> shift] {
                 let mut bytes = Vec::new();
-                encode_stamp(Stamp(stamp), &mut bytes);
-                bytes.extend(b"value");
+                encode_value(Stamp(stamp), b"value", &mut bytes);
                 assert_eq!(decode_value(&bytes).unwrap(), (Stamp(stamp), &b"value"[..]));
             }
         }
