@@ -1,8 +1,10 @@
 //! redb as an ordered map of rows.
 //!
 //! ```text
-//! table "rows": row key → CRC-32 of row key and value, u32 big-endian | value
+//! table "rows": row key → checksum u32 big-endian | value
 //! ```
+//! The checksum is the low half of XXH3-64 of the value, seeded with the XXH3-64 of the row key. It
+//! hardly shows in a scan, while a CRC made scans of short rows a quarter slower.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -16,6 +18,7 @@ use redb::{
     Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase, StorageError, TableDefinition,
     WriteTransaction,
 };
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::CACHE_BYTES;
 
@@ -164,10 +167,8 @@ fn unseal<'a>(row: &[u8], sealed: &'a [u8]) -> Result<&'a [u8], StoreError> {
 }
 
 fn checksum(row: &[u8], value: &[u8]) -> [u8; 4] {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(row);
-    hasher.update(value);
-    hasher.finalize().to_be_bytes()
+    let [_, _, _, _, low @ ..] = xxh3_64_with_seed(value, xxh3_64(row)).to_be_bytes();
+    low
 }
 
 fn storage_error(error: StorageError) -> StoreError {
@@ -204,10 +205,9 @@ mod tests {
     #[test]
     fn the_bytes_of_a_sealed_row_are_fixed() {
         let mut sealed = Vec::new();
-        seal(b"1234", b"56789", &mut sealed);
-        // The check value of CRC-32 is that of "123456789".
-        assert_eq!(sealed, b"\xCB\xF4\x39\x2656789");
-        assert_eq!(unseal(b"1234", &sealed).unwrap(), b"56789");
+        seal(b"\x01key", b"\x07value", &mut sealed);
+        assert_eq!(sealed, b"\x51\x23\x7A\xD9\x07value");
+        assert_eq!(unseal(b"\x01key", &sealed).unwrap(), b"\x07value");
     }
 
     #[test]
