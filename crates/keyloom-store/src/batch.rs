@@ -191,10 +191,11 @@ mod tests {
         Write::Add { key: key.into(), delta }
     }
 
-    fn slots(batch: &Batch<'_>) -> Vec<(String, Option<(u64, Vec<u8>)>)> {
+    /// Each key with its stamp and its value.
+    fn slots(batch: &Batch<'_>) -> Vec<(String, u64, Vec<u8>)> {
         let slots = batch.slots().map(|(key, slot)| {
-            let slot = slot.map(|slot| (slot.stamp.0, slot.value.to_vec()));
-            (String::from_utf8(key.to_vec()).unwrap(), slot)
+            let slot = slot.expect("these tests end with values");
+            (String::from_utf8(key.to_vec()).unwrap(), slot.stamp.0, slot.value.to_vec())
         });
         slots.collect()
     }
@@ -239,10 +240,10 @@ mod tests {
         assert_eq!(batch.add(&old, &Fixed).unwrap(), CommitOutcome::Conflict { check: 0 });
         batch.add(&second, &Fixed).unwrap();
         let expected = [
-            ("absent".into(), Some((8, b"1".to_vec()))),
-            ("counter".into(), Some((11, 5_i64.to_be_bytes().to_vec()))),
+            ("absent".into(), 8, b"1".to_vec()),
+            ("counter".into(), 11, 5_i64.to_be_bytes().to_vec()),
             // Deleted in this batch, so it starts again, whatever the store holds.
-            ("stored".into(), Some((11, 5_i64.to_be_bytes().to_vec()))),
+            ("stored".into(), 11, 5_i64.to_be_bytes().to_vec()),
         ];
         assert_eq!(slots(&batch), expected);
     }
@@ -260,6 +261,6 @@ mod tests {
         let numbers: Vec<_> =
             batch.changes().iter().map(|change| (change.position.0, change.stamp.0)).collect();
         assert_eq!(numbers, [(10, 8), (11, 8), (12, 10), (13, 10)]);
-        assert_eq!(slots(&batch), [("a".into(), Some((10, b"1".to_vec())))]);
+        assert_eq!(slots(&batch), [("a".into(), 10, b"1".to_vec())]);
     }
 }
