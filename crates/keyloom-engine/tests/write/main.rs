@@ -10,6 +10,8 @@ mod batches;
 #[cfg(test)]
 mod capacity;
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod evolution;
