@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use keyloom_key::Value;
 
-use super::CheckRun;
+use super::{CheckRun, readable};
 use crate::apply::documents_page;
 use crate::catalog::{Catalog, Collection, Derive};
-use crate::document::{HeadRecord, Record};
+use crate::document::Record;
 use crate::error::Error;
 
 /// Sums and count of one group.
@@ -29,8 +29,10 @@ impl CheckRun<'_> {
                 let Some(last) = page.last() else { break };
                 from = Some(last.key.clone());
                 for entry in &page {
-                    let head = HeadRecord::decode(&entry.stored.value)?;
-                    let record = Record::stored(collection, head.data)?;
+                    let Some((_, record)) = readable(collection, &entry.stored.value) else {
+                        groups.remove(&entry.key);
+                        continue;
+                    };
                     let mut expected = groups.remove(&entry.key).unwrap_or_default();
                     expected.sums.resize(derive.sums.len(), 0);
                     if kept(derive, &record, expected.count) != expected {
@@ -63,10 +65,10 @@ impl CheckRun<'_> {
             let Some(last) = page.last() else { return Ok(groups) };
             from = Some(last.key.clone());
             for entry in &page {
-                let record = Record::stored(source, HeadRecord::decode(&entry.stored.value)?.data)?;
+                let Some((_, record)) = readable(source, &entry.stored.value) else { continue };
                 let values: Option<Vec<Value>> =
                     derive.group.iter().map(|(_, there)| record.scalar(*there).cloned()).collect();
-                let values = values.ok_or_else(|| Error::corrupt("a group field is missing"))?;
+                let Some(values) = values else { continue };
                 let group = groups.entry(collection.key.pack(&values)?).or_default();
                 group.sums.resize(derive.sums.len(), 0);
                 group.count += 1;

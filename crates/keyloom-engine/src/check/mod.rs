@@ -11,18 +11,18 @@
 mod derived;
 mod orphans;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use keyloom_key::{Head, Space};
-use keyloom_store::{Check, Commit, Entry, Expect, Snapshot, Write};
+use keyloom_store::{Check, Commit, CommitOutcome, Entry, Expect, Snapshot, Stored, Write};
 
 use crate::apply::documents_page;
-use crate::catalog::{Collection, Path};
-use crate::document::{Facts, HeadRecord, Record, document_key, document_keys};
+use crate::catalog::{Collection, Path, PathState};
+use crate::document::{Facts, HeadRecord, Record, document_key, document_keys, path_keys};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::limits::CHECK_PROBLEMS_MAX;
-use crate::read::{counter_key, document_count};
+use crate::read::{counter_key, document_count, key_from_claim};
 use crate::write::tombstone_key;
 
 /// Whether `check` mends what it finds.
@@ -90,8 +90,17 @@ struct CheckRun<'a> {
     report: CheckReport,
 }
 
-/// How many keys of each path were found to follow from documents, by its head.
-type Expected = BTreeMap<Vec<u8>, u64>;
+/// What is known of the keys of a collection once its documents were read.
+#[derive(Default)]
+struct Seen {
+    /// How many keys of each path were found to be right, by its head.
+    right: BTreeMap<Vec<u8>, u64>,
+    /// Keys that follow from a document, but are missing or have a wrong value.
+    wrong: BTreeSet<Vec<u8>>,
+}
+
+/// A key and the value that it should have.
+type WantedKey = (Vec<u8>, Vec<u8>);
 
 impl CheckRun<'_> {
     async fn check_collection(
@@ -99,14 +108,14 @@ impl CheckRun<'_> {
         collection: &Collection,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<(), Error> {
-        let mut expected = Expected::new();
+        let mut seen = Seen::default();
         let (mut documents, mut from) = (0, None);
         loop {
             let page = documents_page(&*self.snapshot, collection, from.as_deref()).await?;
             let Some(last) = page.last() else { break };
             from = Some(last.key.clone());
             for entry in &page {
-                self.check_document(collection, entry, &mut expected).await?;
+                self.check_document(collection, entry, &mut seen).await?;
             }
             documents += page.len() as u64;
             progress(page.len() as u64);
@@ -114,8 +123,7 @@ impl CheckRun<'_> {
         self.report.documents += documents;
         self.check_counter(collection, documents).await?;
         for path in collection.further_paths() {
-            let expected = expected.get(&head_bytes(path)).copied().unwrap_or(0);
-            self.check_orphans(collection, path, expected).await?;
+            self.check_orphans(collection, path, &seen).await?;
         }
         Ok(())
     }
@@ -125,48 +133,90 @@ impl CheckRun<'_> {
         &mut self,
         collection: &Collection,
         entry: &Entry,
-        expected: &mut Expected,
+        seen: &mut Seen,
     ) -> Result<(), Error> {
-        let head = HeadRecord::decode(&entry.stored.value)?;
-        let record = Record::stored(collection, head.data)?;
-        let (_, key) = document_key(collection, &record)?;
-        if key != entry.key {
+        let Some((head, record)) = readable(collection, &entry.stored.value) else {
+            self.problem(collection, "key", &entry.key, "it is damaged");
+            return Ok(());
+        };
+        if !document_key(collection, &record).is_ok_and(|(_, key)| key == entry.key) {
             self.problem(collection, "key", &entry.key, "it is not the key of its data");
+            return Ok(());
         }
-        let (_, packed) = Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
         let keys = document_keys(collection, &record, &Facts::from(head), head.data)?;
         let mut wanted = keys.indexes;
-        for (key, place) in keys.claims {
-            let unique = collection.uniques.get(place);
-            // A claim per owner that is not in force may be held by any of his documents, or none.
-            if unique.is_some_and(|unique| unique.in_force(self.engine.options.mode)) {
-                wanted.push((key, packed.to_vec()));
-            }
-        }
+        wanted.append(&mut self.wanted_claims(collection, entry, keys.claims)?);
+        wanted.retain(|(key, _)| is_complete(collection, key));
         let mut asked: Vec<Vec<u8>> = wanted.iter().map(|(key, _)| key.clone()).collect();
         asked.push(tombstone_key(&entry.key, collection.id));
         let found = self.snapshot.get_many(&asked).await?;
         self.report.keys += asked.len() as u64;
         let mut missing = Vec::new();
         for ((key, value), found) in wanted.iter().zip(&found) {
-            if found.is_some() {
+            let Some(what) = self.compare(collection, key, value, found.as_ref()).await? else {
                 let head = key.get(..HEAD_LEN).unwrap_or_default().to_vec();
-                *expected.entry(head).or_default() += 1;
-            }
-            let what = match found {
-                None => "it is missing",
-                Some(stored) if stored.value != *value => "it has a wrong value",
-                Some(_) => continue,
+                *seen.right.entry(head).or_default() += 1;
+                continue;
             };
+            seen.wrong.insert(key.clone());
             self.problem(collection, &role(collection, key), key, what);
-            missing.push(Write::Put { key: key.clone(), value: value.clone() });
+            if what != HELD_BY_ANOTHER {
+                let expect = found.as_ref().map_or(Expect::Absent, |f| Expect::At(f.stamp));
+                let write = Write::Put { key: key.clone(), value: value.clone() };
+                missing.push((Check { key: key.clone(), expect }, write));
+            }
         }
-        if let (Some(Some(_)), Some(grave)) = (found.last(), asked.pop()) {
-            self.problem(collection, "tombstone", &grave, "its document exists");
-            missing.push(Write::Delete { key: grave });
+        if let (Some(Some(found)), Some(key)) = (found.last(), asked.pop()) {
+            self.problem(collection, "tombstone", &key, "its document exists");
+            let check = Check { key: key.clone(), expect: Expect::At(found.stamp) };
+            missing.push((check, Write::Delete { key }));
         }
-        let check = Check { key: entry.key.clone(), expect: Expect::At(entry.stored.stamp) };
-        self.mend(vec![check], missing).await
+        // One by one: a claim that somebody takes meanwhile does not stop the others.
+        for (check, write) in missing {
+            let document = Check { key: entry.key.clone(), expect: Expect::At(entry.stored.stamp) };
+            self.mend(vec![document, check], vec![write]).await?;
+        }
+        Ok(())
+    }
+
+    /// The claims that the document of `entry` must hold, and their values.
+    fn wanted_claims(
+        &self,
+        collection: &Collection,
+        entry: &Entry,
+        claims: Vec<(Vec<u8>, usize)>,
+    ) -> Result<Vec<WantedKey>, Error> {
+        let (_, packed) = Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
+        let mode = self.engine.options.mode;
+        // A claim per owner that is not in force may be held by any of his documents, or none.
+        let wanted = |place: usize| collection.uniques.get(place).is_some_and(|u| u.in_force(mode));
+        let wanted = claims.into_iter().filter(|(_, place)| wanted(*place));
+        Ok(wanted.map(|(key, _)| (key, packed.to_vec())).collect())
+    }
+
+    /// What is wrong with a key that should have this value.
+    async fn compare(
+        &self,
+        collection: &Collection,
+        key: &[u8],
+        value: &[u8],
+        found: Option<&Stored>,
+    ) -> Result<Option<&'static str>, Error> {
+        let Some(found) = found else { return Ok(Some("it is missing")) };
+        if found.value == value {
+            return Ok(None);
+        }
+        let (head, _) = Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?;
+        let claim = collection.uniques.iter().find(|unique| unique.path.head == head);
+        let Some(claim) = claim else { return Ok(Some("it has a wrong value")) };
+        let holder = self.snapshot.get(&key_from_claim(collection, &found.value)).await?;
+        let holds = holder.is_some_and(|holder| {
+            let held = readable(collection, &holder.value).map(|(head, record)| {
+                path_keys(&claim.path, &record, &Facts::from(head)).unwrap_or_default()
+            });
+            held.is_some_and(|held| held.iter().any(|held| held == key))
+        });
+        Ok(Some(if holds { HELD_BY_ANOTHER } else { "it has a wrong value" }))
     }
 
     async fn check_counter(&mut self, collection: &Collection, found: u64) -> Result<(), Error> {
@@ -202,15 +252,30 @@ impl CheckRun<'_> {
         let mended = writes.len() as u64;
         let commit = Commit { checks, writes, changes: Vec::new() };
         let outcome = self.engine.store.commit(commit).await?;
-        if matches!(outcome, keyloom_store::CommitOutcome::Committed { .. }) {
+        if matches!(outcome, CommitOutcome::Committed { .. }) {
             self.report.repaired += mended;
         }
         Ok(())
     }
 }
 
+/// Two documents cannot both have their way: a person has to change one of them.
+const HELD_BY_ANOTHER: &str = "another document holds it";
+
+/// A stored document, if it can be read.
+fn readable<'a>(collection: &Collection, value: &'a [u8]) -> Option<(HeadRecord<'a>, Record)> {
+    let head = HeadRecord::decode(value).ok()?;
+    Some((head, Record::stored(collection, head.data).ok()?))
+}
+
 /// The bytes of a key before its components.
 const HEAD_LEN: usize = 5;
+
+/// Whether every document has its keys under the path of this key.
+fn is_complete(collection: &Collection, key: &[u8]) -> bool {
+    let Ok((head, _)) = Head::read(key) else { return false };
+    collection.further_paths().any(|path| path.head == head && path.state == PathState::Ready)
+}
 
 fn head_bytes(path: &Path) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD_LEN);

@@ -224,6 +224,23 @@ fn a_key_that_cannot_be_read_is_deleted() {
 }
 
 #[test]
+fn a_claim_with_a_wrong_value_is_told_from_one_that_is_left_over() {
+    check_repaired(
+        |database| {
+            let entry = find(database, Space::Claim, "label-b");
+            let mut key = entry.key.clone();
+            *key.iter_mut().rfind(|byte| **byte == b'b').unwrap() = b'z';
+            write(database, Write::Put { key, value: entry.stored.value });
+            write(database, Write::Put { key: entry.key, value: b"\x02nobody\0".to_vec() });
+        },
+        &[
+            "parts unique:label label:label-b: it has a wrong value",
+            "parts unique:label label:label-z: no document has it",
+        ],
+    );
+}
+
+#[test]
 fn a_missing_key_does_not_hide_one_that_is_left_over() {
     check_repaired(
         |database| {
@@ -299,6 +316,22 @@ fn a_derived_document_that_is_gone_is_reported() {
 }
 
 #[test]
+fn a_document_that_cannot_be_read_is_reported_and_its_keys_are_left_alone() {
+    for damaged in [b"".to_vec(), b"\x09".to_vec(), [&[1][..], &[0; 17], b"{"].concat()] {
+        check_reported(
+            |database| {
+                let key = find(database, Space::Document, "\u{2}a").key;
+                write(database, Write::Put { key, value: damaged.clone() });
+            },
+            &[
+                "parts key part:a: it is damaged",
+                "boxes derived box:x: it does not hold the sums of its group",
+            ],
+        );
+    }
+}
+
+#[test]
 fn a_document_under_a_wrong_key_is_reported() {
     let database = parts();
     let entry = find(&database, Space::Document, "\u{2}a");
@@ -308,6 +341,51 @@ fn a_document_under_a_wrong_key_is_reported() {
     write(&database, Write::Put { key, value: entry.stored.value });
     let found = shown(&database.check(Repair::No));
     assert!(found.contains(&"parts key part:q: it is not the key of its data".to_owned()));
+}
+
+#[test]
+fn a_claim_that_two_documents_have_is_left_to_the_one_that_holds_it() {
+    check_reported(
+        |database| {
+            let entry = find(database, Space::Document, "\u{2}b");
+            let text = String::from_utf8_lossy(&entry.stored.value[18..]).into_owned();
+            let changed = text.replace("label-b", "label-a");
+            let value = [&entry.stored.value[..18], changed.as_bytes()].concat();
+            write(database, Write::Put { key: entry.key, value });
+            let key = find(database, Space::Claim, "label-b").key;
+            write(database, Write::Delete { key });
+        },
+        &["parts unique:label label:label-a: another document holds it"],
+    );
+}
+
+#[test]
+fn of_two_documents_that_lack_one_claim_the_first_gets_it() {
+    let database = parts();
+    let entry = find(&database, Space::Document, "\u{2}b");
+    let text = String::from_utf8_lossy(&entry.stored.value[18..]).into_owned();
+    let value = [&entry.stored.value[..18], text.replace("label-b", "label-a").as_bytes()].concat();
+    write(&database, Write::Put { key: entry.key, value });
+    for text in ["label-a", "label-b"] {
+        let key = find(&database, Space::Claim, text).key;
+        write(&database, Write::Delete { key });
+    }
+    let missing = "parts unique:label label:label-a: it is missing";
+    let repaired = database.check(Repair::Yes);
+    assert_eq!(shown(&repaired), [missing, missing]);
+    assert_eq!(repaired.repaired, 1);
+    let left = ["parts unique:label label:label-a: another document holds it"];
+    assert_eq!(shown(&database.check(Repair::Yes)), left);
+    assert_eq!(database.lookup("parts", "label", "label-a").unwrap().key, "part:a");
+}
+
+#[test]
+fn a_claim_that_is_being_built_may_be_incomplete() {
+    let database = parts();
+    database
+        .apply(&format!("{SCHEMA}").replace("unique.label", "unique.box = \"{box}\"\nunique.label"))
+        .unwrap_err();
+    database.assert_sound();
 }
 
 #[test]
