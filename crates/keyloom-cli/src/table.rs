@@ -1,7 +1,8 @@
 //! Tables for people: columns side by side, as wide as what stands in them.
 //!
 //! T1: Columns line up by display width, not by bytes or characters.
-//! T2: Where the width is bounded, the widest columns are cut first, and a cut is marked with `…`.
+//! T2: Where the width is bounded, no line is longer: the widest columns are cut first, then the
+//!     line; a cut is marked with `…`.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -38,7 +39,11 @@ impl Table {
         if let Some(width) = width {
             shrink(&mut widths, width);
         }
-        std::iter::once(&self.headers).chain(&self.rows).map(|row| line(row, &widths)).collect()
+        let lines = std::iter::once(&self.headers).chain(&self.rows).map(|row| line(row, &widths));
+        match width {
+            Some(width) => lines.map(|line| cut(&line, width)).collect(),
+            None => lines.collect(),
+        }
     }
 
     fn natural_widths(&self) -> Vec<usize> {
@@ -130,9 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_leaves_something_of_every_column() {
-        let lines = table().lines(Some(3));
-        assert_eq!(lines[2], "日本  a rathe…");
+    fn t2_a_narrow_terminal_shows_the_beginning_of_every_line() {
+        let lines = table().lines(Some(12));
+        assert_eq!(lines, ["key   value", "a     short", "日本  a rat…"]);
+        assert_eq!(table().lines(Some(3)), ["ke…", "a …", "日…"]);
     }
 
     #[test]

@@ -196,21 +196,23 @@ fn a_query_without_a_key_is_refused_with_the_lines_to_add() {
         let problem = database.run(&[&line[..], &["--json"]].concat()).problem();
         assert_eq!(text(&problem, "/code"), "no_index");
         assert_eq!(problem["suggest"]["backfill_documents"], 6);
-        assert!(text(&problem, "/suggest/index").contains("{comment}"));
+        assert!(text(&problem, "/suggest/index").contains("{comment "), "{problem}");
     }
 }
 
 #[test]
 fn the_suggested_index_serves_the_query_once_it_is_applied() {
-    let database = approvals("redb");
-    let line = ["query", "approvals", "decided_at.gte=0"];
-    let error = database.refuses(&line, "Add this to the schema");
-    let paste = error.lines().find(|line| line.starts_with("    decided_at = ")).unwrap();
-    let schema = std::fs::read_to_string(crate::program::schema("approvals")).unwrap();
-    let head = "[collections.approvals.indexes]\n";
-    let schema = schema.replace(head, &format!("{head}{paste}\n"));
-    database.run(&["schema", "apply", &database.file("s.toml", schema)]).ok();
-    database.run(&line).ok();
+    for condition in ["decided_at.gte=0", "comment.prefix=x", "description=wish 1"] {
+        let database = approvals("redb");
+        let line = ["query", "approvals", condition];
+        let error = database.refuses(&line, "Add this to the schema");
+        let head = "[collections.approvals.indexes]";
+        let paste = error.lines().skip_while(|line| line.trim() != head).nth(1).unwrap();
+        let schema = std::fs::read_to_string(crate::program::schema("approvals")).unwrap();
+        let schema = schema.replace(head, &format!("{head}\n{paste}"));
+        database.run(&["schema", "apply", &database.file("s.toml", schema)]).ok();
+        database.run(&line).ok();
+    }
 }
 
 #[test]
