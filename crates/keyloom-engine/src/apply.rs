@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::limits::{BACKFILL_DOCUMENTS, REPLAN_ATTEMPTS_MAX};
 use crate::read::{counter_key, document_count};
 use crate::schema::Schema;
-use crate::write::check_rules;
+use crate::write::{check_defaults, check_rules};
 
 impl Engine {
     /// What a schema would change, without changing it.
@@ -100,7 +100,8 @@ impl Engine {
             current.next_collection = 1;
         }
         let evolution = evolve(&current, schema, &documents)?;
-        compile(evolution.record.clone(), None, &self.store.limits())?;
+        let compiled = compile(evolution.record.clone(), None, &self.store.limits())?;
+        compiled.collections.values().try_for_each(|collection| check_defaults(collection))?;
         Ok(Proposal { base, empty, evolution })
     }
 

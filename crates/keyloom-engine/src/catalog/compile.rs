@@ -170,7 +170,6 @@ fn compile_path(
     let template = Template::compile(text, &kind_of)
         .map_err(|error| wrong(collection, at, error.to_string()))?;
     let mut sources = Vec::with_capacity(template.components().len());
-    let mut elements = 0;
     for component in template.components() {
         let Some(source) = source(&component.field) else {
             return Err(wrong(collection, at, format!("there is no field `{}`", component.field)));
@@ -189,13 +188,9 @@ fn compile_path(
                 let detail = format!("`{name}` is no array: write {{{name}}}");
                 return Err(wrong(collection, at, detail));
             }
-            (true, Each::Element) => elements += 1,
-            (false, Each::One) => {}
+            (true, Each::Element) | (false, Each::One) => {}
         }
         sources.push(source);
-    }
-    if elements > 1 {
-        return Err(wrong(collection, at, "one array per template: two would multiply its keys"));
     }
     Ok(PathDraft { template, sources })
 }
@@ -214,9 +209,6 @@ fn check_document_key(collection: &str, fields: &[Field], key: &Path) -> Result<
             let detail = format!("`{name}` is part of the key: make it required or generated");
             return Err(wrong(collection, "key", detail));
         }
-    }
-    if key.sources.is_empty() {
-        return Err(wrong(collection, "key", "a key needs at least one {field}"));
     }
     Ok(())
 }
@@ -251,6 +243,10 @@ fn compile_uniques(collection: &mut Collection, stored: &CollectionRecord) -> Re
         collection.uniques.push(Unique { path, one_per_owner: None });
     }
     if let Some(mode) = stored.schema.one_per_owner {
+        if stored.schema.unique.contains_key(ONE_PER_OWNER) {
+            let detail = "this name belongs to the rule: choose another one";
+            return Err(wrong(&name, &format!("unique.{ONE_PER_OWNER}"), detail));
+        }
         let draft = compile_path(&name, ONE_PER_OWNER, "{@owner}", &collection.fields)?;
         let (head, state) = placed(stored, PathRole::Unique, ONE_PER_OWNER)?;
         let path = draft.at(ONE_PER_OWNER, head, state);

@@ -11,8 +11,8 @@ use crate::limits::BACKFILL_DOCUMENTS;
 use crate::read::key_from_claim;
 
 impl CheckRun<'_> {
-    /// No key stands under a path that does not follow from a document. Only keys that were found to
-    /// be right count, so that a missing one cannot hide an orphan.
+    /// No key stands under a path that does not follow from a document. Only keys that were found
+    /// to be right count, so that a missing one cannot hide an orphan.
     pub(super) async fn check_orphans(
         &mut self,
         collection: &Collection,

@@ -27,7 +27,7 @@ mod update;
 
 pub(crate) use change::tombstone_key;
 pub use explain::{PlannedKey, WritePlan};
-pub(crate) use rules::check_rules;
+pub(crate) use rules::{check_defaults, check_rules};
 pub use set::SetReplacement;
 pub use update::Update;
 

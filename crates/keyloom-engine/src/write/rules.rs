@@ -49,6 +49,25 @@ pub(crate) fn check_rules(
     Ok(())
 }
 
+/// Checks that every default obeys the rules of its field: nobody could create a document
+/// otherwise.
+pub(crate) fn check_defaults(collection: &Collection) -> Result<(), Error> {
+    for field in &collection.fields {
+        let Some(default) = &field.default else { continue };
+        // What it has to differ from belongs to a whole document.
+        let alone = [Field { differs_from: None, ..field.clone() }];
+        let data = Members::with_added(b"{}", &[(field.name.clone(), default.clone())]);
+        let members = Members::parse(&data)?;
+        let checked = Record::read(collection, &alone, &members)
+            .and_then(|record| check_rules(collection, &alone, &members, &record));
+        if let Err(Error::RuleViolation { rule, detail, .. }) = checked {
+            let at = format!("collections.{}.fields.{}", collection.name, field.name);
+            return Err(Error::Schema { at, detail: format!("default: {rule}: {detail}") });
+        }
+    }
+    Ok(())
+}
+
 /// Checks what a change may do to a stored document.
 pub(super) fn check_change(
     collection: &Collection,

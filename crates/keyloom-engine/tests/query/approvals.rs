@@ -23,8 +23,7 @@ code = "approval:code:{code}"
 [collections.approvals.indexes]
 requester = "approval:index:requester:{requester}:{created_at desc}:{id}"
 approver  = "approval:index:approver:{approver}:{created_at desc}:{id}"
-status    = { key = "approval:index:status:{status}:{created_at desc}:{id}",
-              include = ["note", "code"] }
+status = {key = "approval:index:status:{status}:{created_at desc}:{id}", include = ["note","code"]}
 pending   = { key = "approval:index:pending:{created_at}:{id}", when = { status = "pending" } }
 "#;
 
@@ -248,7 +247,7 @@ fn a_selection_that_the_index_holds_needs_no_document() {
 
 #[test]
 fn a_partial_index_serves_only_what_its_condition_implies() {
-    let without = SCHEMA.lines().filter(|line| !line.starts_with("status    = { key"));
+    let without = SCHEMA.lines().filter(|line| !line.starts_with("status = {key"));
     let database = Database::open(&without.collect::<Vec<_>>().join("\n"));
     for number in 0..6 {
         let mut document = approval(number, "me", "boss", 10 * number as i64);

@@ -382,9 +382,8 @@ fn of_two_documents_that_lack_one_claim_the_first_gets_it() {
 #[test]
 fn a_claim_that_is_being_built_may_be_incomplete() {
     let database = parts();
-    database
-        .apply(&format!("{SCHEMA}").replace("unique.label", "unique.box = \"{box}\"\nunique.label"))
-        .unwrap_err();
+    let boxed = SCHEMA.replace("unique.label", "unique.box = \"{box}\"\nunique.label");
+    database.apply(&boxed).unwrap_err();
     database.assert_sound();
 }
 

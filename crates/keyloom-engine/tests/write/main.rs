@@ -26,6 +26,8 @@ mod retries;
 #[cfg(test)]
 mod rules;
 #[cfg(test)]
+mod schema_errors;
+#[cfg(test)]
 mod stickers;
 #[cfg(test)]
 mod users;
