@@ -1,7 +1,7 @@
 //! The write-optimized embedded store: fjall, a log-structured merge tree.
 //!
-//! Several times the durable commits of the default store in less than half of its space; lists
-//! are two to three times slower. Commits that wait together share one batch and one sync (see
+//! Several times the durable commits of the default store in less space; lists are two to four
+//! times slower. Commits that wait together share one batch and one sync (see
 //! `keyloom_store::group`).
 //!
 //! J1: An acknowledged commit is in the journal: synced if durable, handed to the system if
