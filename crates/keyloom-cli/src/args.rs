@@ -49,8 +49,13 @@ pub(crate) struct Global {
     /// The folder of the database [default: ./keyloom-data]
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
-    /// The store in full: embedded:DIR[?engine=fjall][&durability=buffered], or memory:
-    #[arg(long, global = true, value_name = "URL")]
+    /// The store in full.
+    #[arg(
+        help = "The store in full: embedded:DIR[?engine=fjall][&durability=buffered], or memory:",
+        long,
+        global = true,
+        value_name = "URL"
+    )]
     store: Option<StoreUrl>,
     /// Answer in JSON, for machines
     #[arg(long, global = true)]

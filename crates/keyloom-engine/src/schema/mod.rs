@@ -1,7 +1,7 @@
 //! A schema as people write it: TOML (or the same shape in JSON), read into plain types.
 //!
 //! S1: What is read here is only shape. Meaning (do the templates compile, do the fields exist) is
-//!     checked by [`crate::catalog`], which knows all collections.
+//!     checked by the catalog, which knows all collections.
 //! S2: A member that is not known is an error, so that a typing error never turns a rule off.
 
 mod field;
