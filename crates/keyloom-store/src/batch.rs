@@ -99,6 +99,11 @@ impl<'a> Batch<'a> {
         self.slots.iter().map(|(key, slot)| (*key, slot.as_ref()))
     }
 
+    /// What the batch makes of a key; `None` if it leaves it alone.
+    pub fn slot(&self, key: &[u8]) -> Option<Option<&Slot<'a>>> {
+        self.slots.get(key).map(Option::as_ref)
+    }
+
     /// The changes to append, in order.
     pub fn changes(&self) -> &[Appended<'a>] {
         &self.changes

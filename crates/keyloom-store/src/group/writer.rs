@@ -1,15 +1,17 @@
 //! Decides a group of commits, writes it, and publishes what it did.
 
+use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 
 use arc_swap::ArcSwap;
 
+use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
 use super::rows::{self, Rows};
 use super::{Durability, Engine, View, WriteError, panic_message};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
-use crate::{Commit, Stamp, StoreError};
+use crate::{Commit, Stamp, StoreError, Stored};
 
 /// Why the lock around the writer is never poisoned.
 pub(super) const CAUGHT: &str = "the writer catches what panics below this lock";
@@ -19,13 +21,14 @@ pub(super) struct Writer<E> {
     tip: Tip,
     mark: Mark,
     durability: Durability,
+    hot: RefCell<HotRows>,
     /// Why nothing more is written (G4).
     failed: Option<String>,
 }
 
 impl<E: Engine> Writer<E> {
     pub(super) fn new(engine: E, tip: Tip, mark: Mark, durability: Durability) -> Self {
-        Writer { engine, tip, mark, durability, failed: None }
+        Writer { engine, tip, mark, durability, hot: RefCell::default(), failed: None }
     }
 
     /// Writes the commits that hold as one batch, and answers each of them.
@@ -64,8 +67,8 @@ impl<E: Engine> Writer<E> {
     ) -> Vec<Answer> {
         let view = published.load_full();
         let mut batch = Batch::new(self.tip);
-        let answers: Vec<Answer> =
-            commits.map(|commit| batch.add(commit, &Current { view: &*view })).collect();
+        let current = Current { view: &*view, hot: &self.hot };
+        let answers: Vec<Answer> = commits.map(|commit| batch.add(commit, &current)).collect();
         if batch.is_empty() {
             return answers;
         }
@@ -85,6 +88,7 @@ impl<E: Engine> Writer<E> {
     fn write(&mut self, batch: &Batch<'_>, published: &ArcSwap<E::View>) -> Result<(), WriteError> {
         self.engine.write(&Rows::new(batch))?;
         self.tip = batch.tip();
+        self.hot.borrow_mut().follow(batch);
         let recorded = match self.durability {
             Durability::Durable => self.mark.record_durable(self.tip.sequence),
             Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
@@ -109,15 +113,31 @@ fn each(count: usize, error: impl Fn() -> StoreError) -> Vec<Answer> {
 /// The published state, as the base of a batch.
 struct Current<'a, V> {
     view: &'a V,
+    hot: &'a RefCell<HotRows>,
 }
 
 impl<V: View> Base for Current<'_, V> {
     fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError> {
-        self.read(key, |bytes| rows::decode_value(bytes).map(|(stamp, _)| stamp))
+        if let Some(row) = self.hot.borrow_mut().find(key) {
+            return Ok(Some(row.stamp));
+        }
+        let stamp = self.read(key, |bytes| rows::decode_value(bytes).map(|(stamp, _)| stamp))?;
+        if let Some(stamp) = stamp {
+            self.hot.borrow_mut().keep(HotRow { key: key.to_vec(), stamp, value: None });
+        }
+        Ok(stamp)
     }
 
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(key, |bytes| rows::decode_value(bytes).map(|(_, value)| value.to_vec()))
+        if let Some(HotRow { value: Some(value), .. }) = self.hot.borrow_mut().find(key) {
+            return Ok(Some(value.clone()));
+        }
+        let Some(Stored { value, stamp }) = self.read(key, rows::decode_stored)? else {
+            return Ok(None);
+        };
+        let row = HotRow { key: key.to_vec(), stamp, value: Some(value.clone()) };
+        self.hot.borrow_mut().keep(row);
+        Ok(Some(value))
     }
 }
 
