@@ -88,15 +88,9 @@ impl Ulid {
         u64::try_from(self.0 >> RANDOM_BITS).expect("48 bits are left of 128")
     }
 
-    /// The next larger ULID of the same millisecond, if there is one.
-    pub(super) fn successor(self) -> Option<Self> {
-        let next = Self(self.0.checked_add(1)?);
-        (next.millis() == self.millis()).then_some(next)
-    }
-}
-
-impl fmt::Display for Ulid {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The canonical spelling: what `Display` writes, without the way through a formatter.
+    #[must_use]
+    pub fn characters(self) -> [u8; 26] {
         let mut text = [0_u8; CHARACTERS];
         let mut bits = self.0;
         for chunk in text.rchunks_mut(CHUNK_CHARACTERS) {
@@ -108,7 +102,19 @@ impl fmt::Display for Ulid {
             }
             bits >>= CHUNK_BITS;
         }
-        formatter.pad(str::from_utf8(&text).expect("the alphabet is ASCII"))
+        text
+    }
+
+    /// The next larger ULID of the same millisecond, if there is one.
+    pub(super) fn successor(self) -> Option<Self> {
+        let next = Self(self.0.checked_add(1)?);
+        (next.millis() == self.millis()).then_some(next)
+    }
+}
+
+impl fmt::Display for Ulid {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(str::from_utf8(&self.characters()).expect("the alphabet is ASCII"))
     }
 }
 

@@ -10,7 +10,7 @@ use std::hash::Hasher as _;
 use siphasher::sip::SipHasher24;
 
 use super::element;
-use super::error::PackError;
+use super::error::{DecodeError, PackError};
 use crate::value::{Kind, Value};
 
 /// One typed part of a template.
@@ -85,6 +85,11 @@ impl Component {
             Cut::Shard(_) => SHARD_KIND,
             Cut::Whole | Cut::Prefix(_) => &self.kind,
         }
+    }
+
+    /// Reads the element of this component at the beginning of packed bytes.
+    pub fn unpack(&self, packed: &[u8]) -> Result<Value, DecodeError> {
+        element::read(packed, self).map(|(value, _)| value)
     }
 
     /// Whether a key may hold this value here.

@@ -12,7 +12,7 @@
 //!     and none begins with 00 or FF.
 //! I2: Reading accepts only what writing produces, and never panics.
 
-use foundationdb_tuple::{TuplePack, TupleUnpack, Uuid as TupleUuid};
+use foundationdb_tuple::{TuplePack, Uuid as TupleUuid};
 
 use super::component::{Component, Order};
 use super::error::DecodeError;
@@ -22,6 +22,9 @@ use crate::value::{Kind, Value};
 const TEXT: u8 = 0x02;
 const INT_ZERO: u8 = 0x14;
 const INT_BYTES_MAX: u8 = 8;
+const FALSE: u8 = 0x26;
+const TRUE: u8 = 0x27;
+const UUID: u8 = 0x30;
 const UUID_ELEMENT_BYTES: usize = 17;
 
 /// Appends the element of a value.
@@ -72,11 +75,8 @@ pub(super) fn read<'p>(
     let Some((element, rest)) = packed.split_at_checked(length) else {
         return Err(DecodeError::Truncated { wanted: length, found: packed.len() });
     };
-    let value = match component.order {
-        Order::Ascending => decode(kind, element),
-        Order::Descending => decode(kind, &complement(element)),
-    };
-    let value = value.ok_or_else(wrong)?;
+    let body = element.get(1..).unwrap_or_default();
+    let value = decode(kind, code, Masked { body, mask }).ok_or_else(wrong)?;
     component.check(&value).map_err(DecodeError::Value)?;
     Ok((value, rest))
 }
@@ -94,42 +94,59 @@ fn direct(order: Order, out: &mut [u8], start: usize) {
     }
 }
 
-fn complement(element: &[u8]) -> Vec<u8> {
-    element.iter().map(|byte| !byte).collect()
-}
-
 fn int_bytes(code: u8) -> Option<usize> {
     let bytes = code.abs_diff(INT_ZERO);
     (bytes <= INT_BYTES_MAX).then_some(usize::from(bytes))
 }
 
-fn decode(kind: &Kind, element: &[u8]) -> Option<Value> {
-    match kind {
-        Kind::Ulid => {
-            let bytes: TupleUuid = unpack(element)?;
-            Some(Value::Ulid(Ulid::from_bytes(bytes.into_bytes())))
-        }
-        Kind::Uuid => {
-            let bytes: TupleUuid = unpack(element)?;
-            Uuid::from_bytes(bytes.into_bytes()).ok().map(Value::Uuid)
-        }
-        Kind::Millis | Kind::I64 if is_shortest(element) => unpack(element).map(Value::Int),
-        Kind::U64 if is_shortest(element) => unpack(element).map(Value::Unsigned),
-        Kind::Millis | Kind::I64 | Kind::U64 => None,
-        Kind::Bool => unpack(element).map(Value::Bool),
-        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => unpack(element).map(Value::Text),
+/// What follows the code of an element; each byte is complemented if the component descends.
+#[derive(Clone, Copy)]
+struct Masked<'e> {
+    body: &'e [u8],
+    mask: u8,
+}
+
+impl Masked<'_> {
+    fn bytes(&self) -> impl Iterator<Item = u8> {
+        self.body.iter().map(|byte| byte ^ self.mask)
+    }
+
+    fn sixteen(&self) -> Option<[u8; 16]> {
+        let mut bytes: [u8; 16] = self.body.try_into().ok()?;
+        bytes.iter_mut().for_each(|byte| *byte ^= self.mask);
+        Some(bytes)
+    }
+
+    /// The text before the NUL that ends it.
+    fn text(&self) -> Option<String> {
+        let (_nul, text) = self.body.split_last()?;
+        String::from_utf8(text.iter().map(|byte| byte ^ self.mask).collect()).ok()
     }
 }
 
-/// Whether an int is written with as few bytes as possible; the tuple layer reads longer ones too.
-fn is_shortest(element: &[u8]) -> bool {
-    match element {
-        [code, first, ..] if *code > INT_ZERO => *first != 0x00,
-        [code, first, ..] if *code < INT_ZERO => *first != 0xFF,
-        _ => true,
+fn decode(kind: &Kind, code: u8, masked: Masked<'_>) -> Option<Value> {
+    match (kind, code) {
+        (Kind::Ulid, UUID) => Some(Value::Ulid(Ulid::from_bytes(masked.sixteen()?))),
+        (Kind::Uuid, UUID) => Uuid::from_bytes(masked.sixteen()?).ok().map(Value::Uuid),
+        (Kind::Millis | Kind::I64, _) => decode_int(code, masked)?.try_into().ok().map(Value::Int),
+        (Kind::U64, _) => decode_int(code, masked)?.try_into().ok().map(Value::Unsigned),
+        (Kind::Bool, FALSE) => Some(Value::Bool(false)),
+        (Kind::Bool, TRUE) => Some(Value::Bool(true)),
+        (Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_), TEXT) => {
+            masked.text().map(Value::Text)
+        }
+        _ => None,
     }
 }
 
-fn unpack<'e, T: TupleUnpack<'e>>(element: &'e [u8]) -> Option<T> {
-    T::unpack_root(element).ok()
+/// The number; none if it is written with more bytes than it needs.
+fn decode_int(code: u8, masked: Masked<'_>) -> Option<i128> {
+    let magnitude = masked.bytes().fold(0_u64, |number, byte| (number << 8) | u64::from(byte));
+    let first = masked.bytes().next();
+    if code >= INT_ZERO {
+        return (first != Some(0x00)).then_some(i128::from(magnitude));
+    }
+    // One's complement: with n bytes, minus one is n times FF.
+    let ones = u64::MAX >> (u64::BITS - 8 * u32::from(INT_ZERO - code));
+    (first != Some(0xFF)).then_some(i128::from(magnitude) - i128::from(ones))
 }

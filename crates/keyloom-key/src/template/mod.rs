@@ -107,6 +107,27 @@ impl Template {
         Ok(text)
     }
 
+    /// The text spelling of packed components: what [`unpack`](Self::unpack) and
+    /// [`render`](Self::render) give one after the other, without the values in between.
+    pub fn respell(&self, packed: &[u8]) -> Result<String, DecodeError> {
+        if packed.len() > COMPONENTS_BYTES_MAX {
+            return Err(DecodeError::TooLong { found: packed.len(), max: COMPONENTS_BYTES_MAX });
+        }
+        let mut text = String::with_capacity(self.0.text.len() + 2 * packed.len());
+        text.push_str(self.0.literal(0));
+        let mut rest = packed;
+        for (index, component) in self.0.components.iter().enumerate() {
+            let (value, tail) = element::read(rest, component)?;
+            spelling::write(component, self.0.separator(index), &value, &mut text);
+            text.push_str(self.0.literal(index + 1));
+            rest = tail;
+        }
+        if !rest.is_empty() {
+            return Err(DecodeError::TrailingBytes { found: rest.len() });
+        }
+        Ok(text)
+    }
+
     /// Reads the text spelling of a key. Only what [`render`](Self::render) writes is accepted.
     pub fn parse(&self, text: &str) -> Result<Vec<Value>, ParseError> {
         if text.len() > TEXT_KEY_BYTES_MAX {

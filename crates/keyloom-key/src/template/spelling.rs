@@ -58,6 +58,9 @@ pub(super) fn write(
         (Kind::Id | Kind::Text, Value::Text(text)) => escape(text, separator, out),
         (Kind::Millis, Value::Int(millis)) => write_millis(*millis, component.order, out),
         (_, Value::Text(text)) => out.push_str(text),
+        (_, Value::Ulid(ulid)) => {
+            out.push_str(str::from_utf8(&ulid.characters()).expect("the alphabet is ASCII"));
+        }
         (_, value) => write!(out, "{value}").expect("a string takes all that is written to it"),
     }
 }

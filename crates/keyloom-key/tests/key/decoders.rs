@@ -26,9 +26,12 @@ proptest! {
         template in any_template(),
         bytes in vec(prop_oneof![any_element_byte(), any::<u8>()], 0..40),
     ) {
-        if let Ok(key) = template.unpack(&bytes) {
+        let key = template.unpack(&bytes);
+        if let Ok(key) = &key {
             prop_assert_eq!(key.len(), template.components().len());
         }
+        let text = key.map(|key| template.render(&key).expect("what unpacks can be rendered"));
+        prop_assert_eq!(template.respell(&bytes), text);
     }
 
     #[test]

@@ -25,6 +25,13 @@ proptest! {
     }
 
     #[test]
+    fn a_packed_key_respells_as_it_renders((template, keys) in any_keys(1)) {
+        let bytes = packed(&template, &keys[0]);
+        let text = template.render(&keys[0]).unwrap();
+        prop_assert_eq!(template.respell(&bytes), Ok(text), "{}", template);
+    }
+
+    #[test]
     fn byte_order_is_component_order((template, keys) in any_keys(2)) {
         let [a, b] = [&keys[0], &keys[1]];
         let bytes = packed(&template, a).cmp(&packed(&template, b));
