@@ -7,7 +7,7 @@ use keyloom_store::Snapshot;
 use serde_json::Value as Json;
 
 use crate::catalog::{Collection, Path, PathState};
-use crate::document::{Document, HeadRecord};
+use crate::document::Document;
 use crate::engine::Engine;
 use crate::error::{Error, NoIndex};
 use crate::limits::GET_MANY_KEYS_MAX;
@@ -20,8 +20,7 @@ impl Engine {
         let packed = parse_key(collection, key)?;
         let snapshot = self.store.snapshot().await?;
         let Some(stored) = snapshot.get(&packed).await? else { return Ok(None) };
-        let head = HeadRecord::decode(&stored.value)?;
-        Ok(Some(Document::new(key.to_owned(), head)))
+        Document::stored(key.to_owned(), stored.value).map(Some)
     }
 
     /// The documents with these keys, in their order; an absent one is `None` in its place.
@@ -46,9 +45,7 @@ impl Engine {
         for (key, stored) in keys.iter().zip(stored) {
             documents.push(match stored {
                 None => None,
-                Some(stored) => {
-                    Some(Document::new((*key).to_owned(), HeadRecord::decode(&stored.value)?))
-                }
+                Some(stored) => Some(Document::stored((*key).to_owned(), stored.value)?),
             });
         }
         Ok(documents)
@@ -78,9 +75,7 @@ impl Engine {
         let Some(stored) = snapshot.get(&key).await? else {
             return Err(Error::corrupt(format!("claim `{unique}` names no document")));
         };
-        let values = collection.key.unpack(&key)?;
-        let head = HeadRecord::decode(&stored.value)?;
-        Ok(Some(Document::new(collection.key.render(&values)?, head)))
+        Document::stored(collection.key.respell(&key)?, stored.value).map(Some)
     }
 }
 

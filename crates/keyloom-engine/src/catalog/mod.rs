@@ -263,14 +263,25 @@ impl Path {
 
     /// The components of a stored key.
     pub(crate) fn unpack(&self, key: &[u8]) -> Result<Vec<Value>, Error> {
-        let damaged = |detail: String| {
-            Error::corrupt(format!("key {} of `{}`: {detail}", key.escape_ascii(), self.name))
-        };
-        let (head, packed) = Head::read(key).map_err(|error| damaged(error.to_string()))?;
+        self.template.unpack(self.packed(key)?).map_err(|error| self.damaged(key, &error))
+    }
+
+    /// The text spelling of a stored key.
+    pub(crate) fn respell(&self, key: &[u8]) -> Result<String, Error> {
+        self.template.respell(self.packed(key)?).map_err(|error| self.damaged(key, &error))
+    }
+
+    /// What stands behind the head of a stored key.
+    fn packed<'k>(&self, key: &'k [u8]) -> Result<&'k [u8], Error> {
+        let (head, packed) = Head::read(key).map_err(|error| self.damaged(key, &error))?;
         if head != self.head {
-            return Err(damaged("it stands under another template".to_owned()));
+            return Err(self.damaged(key, &"it stands under another template"));
         }
-        self.template.unpack(packed).map_err(|error| damaged(error.to_string()))
+        Ok(packed)
+    }
+
+    fn damaged(&self, key: &[u8], detail: &dyn std::fmt::Display) -> Error {
+        Error::corrupt(format!("key {} of `{}`: {detail}", key.escape_ascii(), self.name))
     }
 
     /// The text spelling of a key.

@@ -14,7 +14,7 @@ use crate::limits::{DOCUMENT_BYTES_MAX, DOCUMENT_DEPTH_MAX, DOCUMENT_FIELDS_MAX}
 
 /// The members of a JSON object: name and raw value, in the order in which they came.
 #[derive(Debug)]
-pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a str)>);
 
 impl<'a> Members<'a> {
     /// Splits a JSON object. The bytes may come from outside.
@@ -25,12 +25,46 @@ impl<'a> Members<'a> {
 
     /// The raw value of a member.
     pub(crate) fn get(&self, name: &str) -> Option<&'a str> {
-        self.0.iter().find(|(member, _)| member == name).map(|(_, value)| value.get())
+        self.0.iter().find(|(member, _)| member == name).map(|(_, raw)| *raw)
     }
 
     /// Names and raw values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &'a str)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.get()))
+        self.0.iter().map(|(name, raw)| (name.as_ref(), *raw))
+    }
+
+    /// The same members and further ones, which replace those of the same name: what parsing
+    /// [`Members::completed_data`] would give.
+    pub(crate) fn completed(mut self, added: &'a [(String, String)]) -> Result<Self, Error> {
+        self.0.retain(|(known, _)| added.iter().all(|(name, _)| known != name));
+        self.0.extend(added.iter().map(|(name, raw)| (Cow::Borrowed(name.as_str()), raw.as_str())));
+        if self.0.len() > DOCUMENT_FIELDS_MAX {
+            let found = self.0.len();
+            return Err(Error::invalid(format!(
+                "data: {found} members, more than {DOCUMENT_FIELDS_MAX}"
+            )));
+        }
+        Ok(self)
+    }
+
+    /// The JSON of these members, which were read from `data`, and of further ones. Where none is
+    /// replaced the bytes stay as they came.
+    pub(crate) fn completed_data(
+        &self,
+        data: &[u8],
+        added: &[(String, String)],
+    ) -> Result<Vec<u8>, Error> {
+        let is_added = |name: &str| added.iter().any(|(added, _)| added == name);
+        let completed = if added.iter().all(|(name, _)| self.get(name).is_none()) {
+            Members::with_added(data, added)
+        } else {
+            let kept = self.iter().filter(|(name, _)| !is_added(name));
+            let kept = kept.map(|(name, raw)| (name.to_owned(), raw.to_owned()));
+            let all: Vec<(String, String)> = kept.chain(added.iter().cloned()).collect();
+            Members::with_added(b"{}", &all)
+        };
+        check_bytes(&completed)?;
+        Ok(completed)
     }
 
     /// The object as JSON with further members at its end.
@@ -58,12 +92,11 @@ impl<'a> Members<'a> {
 
 /// Refuses JSON that is too large or too deep, before a parser sees it.
 fn check_shape(data: &[u8]) -> Result<(), Error> {
-    if data.len() > DOCUMENT_BYTES_MAX {
-        return Err(Error::LimitExceeded {
-            what: "bytes of data".to_owned(),
-            found: data.len(),
-            max: DOCUMENT_BYTES_MAX,
-        });
+    check_bytes(data)?;
+    // Nothing nests deeper than it opens; most documents need no closer look.
+    let opening = data.iter().filter(|byte| matches!(byte, b'{' | b'[')).count();
+    if opening <= DOCUMENT_DEPTH_MAX {
+        return Ok(());
     }
     let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
     for byte in data {
@@ -83,6 +116,17 @@ fn check_shape(data: &[u8]) -> Result<(), Error> {
                 max: DOCUMENT_DEPTH_MAX,
             });
         }
+    }
+    Ok(())
+}
+
+fn check_bytes(data: &[u8]) -> Result<(), Error> {
+    if data.len() > DOCUMENT_BYTES_MAX {
+        return Err(Error::LimitExceeded {
+            what: "bytes of data".to_owned(),
+            found: data.len(),
+            max: DOCUMENT_BYTES_MAX,
+        });
     }
     Ok(())
 }
@@ -131,7 +175,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
         use serde::de::Error as _;
-        let mut members: Vec<(Cow<'de, str>, &'de RawValue)> = Vec::with_capacity(16);
+        let mut members: Vec<(Cow<'de, str>, &'de str)> = Vec::with_capacity(16);
         while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &'de RawValue>()? {
             if members.iter().any(|(known, _)| *known == name) {
                 return Err(A::Error::custom(format_args!("member `{name}` stands twice")));
@@ -141,7 +185,7 @@ impl<'de> Visitor<'de> for MembersVisitor {
                     "more than {DOCUMENT_FIELDS_MAX} members"
                 )));
             }
-            members.push((name, value));
+            members.push((name, value.get()));
         }
         Ok(Members(members))
     }
@@ -186,6 +230,24 @@ mod tests {
     fn brackets_inside_text_do_not_count_as_depth() {
         let text = format!("{{\"a\":\"{}\\\"{}\"}}", "[".repeat(500), "{".repeat(500));
         assert!(Members::parse(text.as_bytes()).is_ok());
+    }
+
+    #[test]
+    fn completed_members_are_those_of_the_completed_data() {
+        let added = [("id".to_owned(), "1".to_owned()), ("b".to_owned(), "\"x\"".to_owned())];
+        for data in [r#"{}"#, r#" {"a" : [2]} "#, r#"{"b":null,"a":1}"#, r#"{"id":null,"b":null}"#]
+        {
+            let members = Members::parse(data.as_bytes()).unwrap();
+            let completed = members.completed_data(data.as_bytes(), &added).unwrap();
+            let expected: Vec<_> = Members::parse(&completed).unwrap().0;
+            assert_eq!(members.completed(&added).unwrap().0, expected, "{data}");
+        }
+        let full: Vec<_> = (0..DOCUMENT_FIELDS_MAX).map(|n| (n.to_string(), "0".into())).collect();
+        let members = || Members::parse(br#"{"a":1}"#).unwrap();
+        assert!(members().completed(&full).unwrap_err().to_string().contains("257 members"));
+        assert!(members().completed(&full[1..]).is_ok());
+        let huge = [("b".to_owned(), "9".repeat(DOCUMENT_BYTES_MAX))];
+        assert!(members().completed_data(b"{}", &huge).is_err());
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub(crate) use keys::{KeySet, document_key, document_keys, index_key_of, path_ke
 pub(crate) use members::Members;
 pub(crate) use record::{Facts, FieldValue, Record, raw_elements, raw_text};
 
+use crate::error::Error;
+
 /// A stored document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
@@ -30,6 +32,16 @@ pub struct Document {
 }
 
 impl Document {
+    /// A document from the bytes that are stored under its key; what they hold is not copied.
+    pub(crate) fn stored(key: String, mut bytes: Vec<u8>) -> Result<Document, Error> {
+        let head = HeadRecord::decode(&bytes)?;
+        let mut document = Document::new(key, HeadRecord { data: &[], ..head });
+        let data_from = bytes.len() - head.data.len();
+        bytes.drain(..data_from);
+        document.data = bytes;
+        Ok(document)
+    }
+
     /// A document from what is stored under its key.
     pub(crate) fn new(key: String, head: HeadRecord<'_>) -> Document {
         Document {

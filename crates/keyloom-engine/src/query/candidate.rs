@@ -106,6 +106,16 @@ impl<'a> Candidate<'a> {
         !self.is_document_key() && select.iter().all(|source| self.holds(collection, *source))
     }
 
+    /// Whether every term is about something that the path holds, or that its condition is about:
+    /// any other would be left over.
+    pub(crate) fn concerns_all(&self, branch: &[(Source, Term)]) -> bool {
+        let conditions = self.index.map_or(&[][..], |index| &index.when);
+        branch.iter().all(|(source, _)| {
+            self.path.sources.contains(source)
+                || conditions.iter().any(|(field, _)| *source == Source::Field(*field))
+        })
+    }
+
     /// Whether the condition of the index follows from the terms; and for each term whether the
     /// condition already sees to it.
     pub(crate) fn admits(&self, branch: &[(Source, Term)]) -> Option<Vec<bool>> {

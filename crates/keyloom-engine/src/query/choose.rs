@@ -142,9 +142,8 @@ fn serve_one(
 ) -> Result<Option<Course>, Error> {
     let fixed = fixed(std::slice::from_ref(branch));
     let aims = aims(request, std::slice::from_ref(branch), &fixed, Alone::Yes);
-    let bindings = bindings(collection, candidates, branch, &aims);
-    let serving = bindings.into_iter().filter(|binding| binding.left.is_empty());
-    match best(collection, serving, request.select.as_deref())? {
+    let serving = serving(collection, candidates, branch, &aims);
+    match best(collection, serving.into_iter(), request.select.as_deref())? {
         Some(binding) => course_of(&binding, branch).map(Some),
         None => Ok(None),
     }
@@ -159,9 +158,10 @@ fn aims<'f>(
     alone: Alone,
 ) -> Vec<Aim<'f>> {
     let whole = Aim { asked: request.asked, fixed, alone, until: Until::Exhausted };
+    let is_asked_for = |wanted| branches.iter().flatten().any(|(source, _)| *source == wanted);
     let mut before: Vec<Source> = match request.asked {
-        Asked::By(source, _) => vec![source],
-        Asked::Any | Asked::Key(_) => Vec::new(),
+        Asked::By(source, _) if is_asked_for(source) => vec![source],
+        Asked::By(..) | Asked::Any | Asked::Key(_) => Vec::new(),
     };
     if alone == Alone::No {
         let listed = branches.iter().flatten().filter(|(_, term)| matches!(term, Term::OneOf(_)));
@@ -173,6 +173,20 @@ fn aims<'f>(
     }
     let before = before.into_iter().map(|source| Aim { until: Until::Before(source), ..whole });
     std::iter::once(whole).chain(before).collect()
+}
+
+/// The bindings that leave no term over.
+fn serving<'a>(
+    collection: &Collection,
+    candidates: &[Candidate<'a>],
+    branch: &Branch,
+    aims: &[Aim<'_>],
+) -> Vec<Binding<'a>> {
+    // Most paths know nothing of what is asked: that is seen before they are bound.
+    let knowing = candidates.iter().filter(|candidate| candidate.concerns_all(branch)).copied();
+    let mut bindings = bindings(collection, &knowing.collect::<Vec<_>>(), branch, aims);
+    bindings.retain(|binding| binding.left.is_empty());
+    bindings
 }
 
 fn bindings<'a>(
@@ -233,6 +247,9 @@ fn chain_any(
         if candidate.components().any(|(component, _)| component.each == Each::Element) {
             continue;
         }
+        if !branches.iter().all(|branch| candidate.concerns_all(branch)) {
+            continue;
+        }
         let order = Aim { fixed: &[], ..aim };
         let Some(direction) = serves(collection, *candidate, 0, order) else { continue };
         let bindings: Option<Vec<Binding<'_>>> = branches
@@ -266,13 +283,8 @@ fn merge_any(
 ) -> Result<Option<Course>, Error> {
     let fixed = fixed(branches);
     let aims = aims(request, branches, &fixed, Alone::No);
-    let per_branch: Vec<Vec<Binding<'_>>> = branches
-        .iter()
-        .map(|branch| {
-            let bindings = bindings(collection, candidates, branch, &aims);
-            bindings.into_iter().filter(|binding| binding.left.is_empty()).collect()
-        })
-        .collect();
+    let per_branch: Vec<Vec<Binding<'_>>> =
+        branches.iter().map(|branch| serving(collection, candidates, branch, &aims)).collect();
     let Some(chosen) = same_tails(collection, &per_branch, request.select.as_deref())? else {
         return Ok(None);
     };

@@ -57,6 +57,7 @@ pub(crate) struct Stretch {
     pub(crate) bound_bytes: usize,
     /// Whether all components are bound, so that `range.from` is the only key.
     pub(crate) is_point: bool,
+    /// How it is shown; handed over to the plan.
     pub(crate) shown: PlanRange,
 }
 

@@ -9,11 +9,14 @@
 //! E1: Bytes that are no element give `None`, never a panic.
 
 use keyloom_key::limits::TEMPLATE_COMPONENTS_MAX;
-use keyloom_key::{Head, Order};
+use keyloom_key::{Component, Head, Kind, Order};
 
 use super::candidate::Candidate;
-use crate::catalog::{Collection, Path};
+use crate::catalog::{Collection, Index, Path};
 use crate::error::Error;
+
+/// The bytes of a ULID or a UUID.
+const UUID_ELEMENT_BYTES: usize = 17;
 
 /// The elements of a key, by component.
 pub(crate) struct Elements<'k> {
@@ -63,6 +66,10 @@ pub(crate) fn document_key_of(
         return Ok(document);
     };
     collection.key.head.write(&mut document);
+    if let Some(identity) = identity_at_the_end(collection, index, key) {
+        document.extend_from_slice(identity);
+        return Ok(document);
+    }
     let elements = Elements::of(&index.path, key)?;
     let held = index.path.template.components();
     for (place, component) in index.key_from.iter().zip(collection.key.template.components()) {
@@ -76,6 +83,28 @@ pub(crate) fn document_key_of(
     Ok(document)
 }
 
+/// The end of an index key, if it is the components of the document key as they are. Those of a
+/// fixed length are found there without a walk through what stands before them.
+fn identity_at_the_end<'k>(
+    collection: &Collection,
+    index: &Index,
+    key: &'k [u8],
+) -> Option<&'k [u8]> {
+    let own = collection.key.template.components();
+    let held = index.path.template.components();
+    let (_, last) = held.split_at_checked(held.len().checked_sub(own.len())?)?;
+    let places = held.len() - own.len()..held.len();
+    let is_same = |(held, own): (&Component, &Component)| {
+        matches!(own.kind, Kind::Ulid | Kind::Uuid)
+            && (held.order, held.cut) == (own.order, own.cut)
+    };
+    if !index.key_from.iter().copied().eq(places) || !last.iter().zip(own).all(is_same) {
+        return None;
+    }
+    let start = key.len().checked_sub(UUID_ELEMENT_BYTES * own.len())?;
+    key.get(start.max(Head::BYTES)..)
+}
+
 /// The length of the element that `packed` begins with.
 pub(crate) fn element_len(packed: &[u8], order: Order) -> Option<usize> {
     let mask = match order {
@@ -86,7 +115,7 @@ pub(crate) fn element_len(packed: &[u8], order: Order) -> Option<usize> {
         0x02 => packed.iter().position(|byte| *byte == mask).map(|end| end + 1),
         code @ 0x0C..=0x1C => Some(1 + usize::from(code.abs_diff(0x14))),
         0x26 | 0x27 => Some(1),
-        0x30 => Some(17),
+        0x30 => Some(UUID_ELEMENT_BYTES),
         _ => None,
     }
 }

@@ -1,9 +1,14 @@
 //! From what was read to what is handed out: whole documents, or the fields that were selected.
+//!
+//! I1: What is selected from keys alone equals what would be selected from the document.
 
-use keyloom_key::Value;
+use keyloom_key::{Component, Value};
+use serde::Serialize;
 
 use super::Item;
 use super::candidate::Candidate;
+use super::course::Stretch;
+use super::element::Elements;
 use super::execute::Read;
 use super::plan::Plan;
 use crate::catalog::{Collection, Source};
@@ -19,94 +24,194 @@ pub(super) fn items(
     let Some(select) = &plan.course.select else {
         return Ok(documents(collection, reads)?.into_iter().map(Item::Document).collect());
     };
+    // Where each field is found in a key is the same for all keys of a range.
+    let covers: Vec<Cover<'_>> = match plan.covering {
+        true => plan.course.stretches.iter().map(|it| Cover::new(collection, it, select)).collect(),
+        false => Vec::new(),
+    };
     let mut items = Vec::with_capacity(reads.len());
     for read in reads {
-        let members = if plan.covering {
-            covered(collection, plan, select, &read)?
-        } else {
-            selected(collection, select, &read)?
-        };
-        let key = text_key(collection, &read.document)?;
-        items.push(Item::Selected { key, data: Members::with_added(b"{}", &members) });
+        let mut object = JsonObject::default();
+        match covers.get(read.hit.stretch) {
+            Some(cover) => cover.write(collection, &read, &mut object)?,
+            None => write_selected(collection, select, &read, &mut object)?,
+        }
+        let key = collection.key.respell(&read.document)?;
+        items.push(Item::Selected { key, data: object.finish() });
     }
     Ok(items)
 }
 
 /// Whole documents.
 pub(crate) fn documents(collection: &Collection, reads: Vec<Read>) -> Result<Vec<Document>, Error> {
-    let mut documents = Vec::with_capacity(reads.len());
-    for read in reads {
-        let key = text_key(collection, &read.document)?;
-        documents.push(Document::new(key, HeadRecord::decode(&read.body)?));
-    }
-    Ok(documents)
+    let document =
+        |read: Read| Document::stored(collection.key.respell(&read.document)?, read.body);
+    reads.into_iter().map(document).collect()
 }
 
-fn text_key(collection: &Collection, document: &[u8]) -> Result<String, Error> {
-    collection.key.render(&collection.key.unpack(document)?)
-}
-
-/// Selected members of a stored document, as raw JSON.
-fn selected(
+/// Selected members of a stored document.
+fn write_selected(
     collection: &Collection,
     select: &[Source],
     read: &Read,
-) -> Result<Vec<(String, String)>, Error> {
+    object: &mut JsonObject,
+) -> Result<(), Error> {
     let head = HeadRecord::decode(&read.body)?;
     let members = Members::parse(head.data)?;
-    let mut chosen = Vec::with_capacity(select.len());
+    let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
     for source in select {
-        let name = collection.source_name(*source);
-        let raw = match source {
-            Source::Field(_) => members.get(name).map(str::to_owned),
-            Source::CreatedAt => Some(head.created_at().to_string()),
-            Source::UpdatedAt => Some(head.updated_at().to_string()),
-            Source::Owner => head.owner.map(|owner| json(&Value::Text(owner.to_owned()))),
-        };
-        chosen.extend(raw.map(|raw| (name.to_owned(), raw)));
+        let name = MemberName::new(collection.source_name(*source));
+        match source {
+            Source::Field(_) => object.add_raw(&name, members.get(name.plain)),
+            Source::CreatedAt => object.add(&name, &millis(head.created_at())),
+            Source::UpdatedAt => object.add(&name, &millis(head.updated_at())),
+            Source::Owner => {
+                if let Some(owner) = head.owner {
+                    object.add(&name, &Value::Text(owner.to_owned()));
+                }
+            }
+        }
     }
-    Ok(chosen)
+    Ok(())
 }
 
-/// Selected members from the key alone: what the index includes, its components, or those of the
-/// document key.
-fn covered(
-    collection: &Collection,
-    plan: &Plan,
-    select: &[Source],
-    read: &Read,
-) -> Result<Vec<(String, String)>, Error> {
-    let stretch = plan.course.stretches.get(read.hit.stretch);
-    let candidate = stretch.and_then(|stretch| Candidate::of(collection, stretch.at));
-    let candidate = candidate.expect("a plan is run with the collection that it was made for");
-    let included = match candidate.index {
-        Some(index) if !index.include.is_empty() => Some(Members::parse(&read.hit.value)?),
-        _ => None,
-    };
-    let held = candidate.path.unpack(&read.hit.key)?;
-    let key = collection.key.unpack(&read.document)?;
-    let mut chosen = Vec::with_capacity(select.len());
-    for source in select {
-        let name = collection.source_name(*source);
-        let is_included = matches!((candidate.index, source), (Some(index), Source::Field(field))
-            if index.include.contains(field));
-        let raw = if is_included {
-            included.as_ref().and_then(|members| members.get(name)).map(str::to_owned)
+/// How the selected fields are had from the keys of one range.
+struct Cover<'c> {
+    candidate: Candidate<'c>,
+    fields: Vec<(MemberName<'c>, Held<'c>)>,
+}
+
+/// Where a field is.
+enum Held<'c> {
+    /// In the value of the index key.
+    Included,
+    /// In a component of the key.
+    Key(usize, &'c Component),
+    /// In a component of the document key.
+    DocumentKey(usize, &'c Component),
+}
+
+impl<'c> Cover<'c> {
+    fn new(collection: &'c Collection, stretch: &Stretch, select: &[Source]) -> Cover<'c> {
+        let candidate = Candidate::of(collection, stretch.at)
+            .expect("a plan is run with the collection that it was made for");
+        let held = |source: &Source| {
+            let included = matches!((candidate.index, source), (Some(index), Source::Field(field))
+                if index.include.contains(field));
+            if included {
+                return Some(Held::Included);
+            }
+            let components = candidate.path.template.components();
+            let own = candidate.place_of(*source).and_then(|it| Some((it, components.get(it)?)));
+            let key = collection.key.template.components().iter().zip(&collection.key.sources);
+            own.map(|(place, component)| Held::Key(place, component)).or_else(|| {
+                let mut places = key.enumerate().filter(|(_, (_, filled))| *filled == source);
+                places.next().map(|(place, (component, _))| Held::DocumentKey(place, component))
+            })
+        };
+        let name = |source: &Source| MemberName::new(collection.source_name(*source));
+        let field = |source: &Source| Some((name(source), held(source)?));
+        Cover { candidate, fields: select.iter().filter_map(field).collect() }
+    }
+
+    /// Selected members from the key alone.
+    fn write(
+        &self,
+        collection: &Collection,
+        read: &Read,
+        object: &mut JsonObject,
+    ) -> Result<(), Error> {
+        let included = match self.candidate.index {
+            Some(index) if !index.include.is_empty() => Some(Members::parse(&read.hit.value)?),
+            _ => None,
+        };
+        let own = Elements::of(self.candidate.path, &read.hit.key)?;
+        for (name, held) in &self.fields {
+            let (component, element) = match held {
+                Held::Included => {
+                    let raw = included.as_ref().and_then(|members| members.get(name.plain));
+                    object.add_raw(name, raw);
+                    continue;
+                }
+                Held::Key(place, component) => (component, own.get(*place)),
+                Held::DocumentKey(place, component) => {
+                    (component, Elements::of(&collection.key, &read.document)?.get(*place))
+                }
+            };
+            let value = component.unpack(element).map_err(|e| Error::corrupt(e.to_string()))?;
+            object.add(name, &value);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a member, and how it is written in JSON.
+struct MemberName<'c> {
+    plain: &'c str,
+    spelled: Vec<u8>,
+}
+
+impl<'c> MemberName<'c> {
+    fn new(plain: &'c str) -> MemberName<'c> {
+        let mut spelled = Vec::with_capacity(plain.len() + 3);
+        write_json(plain, &mut spelled);
+        spelled.push(b':');
+        MemberName { plain, spelled }
+    }
+}
+
+/// A JSON object that is written member by member.
+#[derive(Default)]
+struct JsonObject {
+    bytes: Vec<u8>,
+}
+
+impl JsonObject {
+    /// Adds a member with a value of a key.
+    fn add(&mut self, name: &MemberName<'_>, value: &Value) {
+        self.add_name(name);
+        let bytes = &mut self.bytes;
+        match value {
+            Value::Ulid(ulid) => {
+                bytes.push(b'"');
+                bytes.extend_from_slice(&ulid.characters());
+                bytes.push(b'"');
+            }
+            Value::Uuid(uuid) => write_json(&uuid.to_string(), bytes),
+            Value::Text(text) => write_json(text, bytes),
+            Value::Int(number) => write_json(number, bytes),
+            Value::Unsigned(number) => write_json(number, bytes),
+            Value::Bool(truth) => write_json(truth, bytes),
+        }
+    }
+
+    /// Adds a member with a value that is JSON already, if there is one.
+    fn add_raw(&mut self, name: &MemberName<'_>, raw: Option<&str>) {
+        if let Some(raw) = raw {
+            self.add_name(name);
+            self.bytes.extend_from_slice(raw.as_bytes());
+        }
+    }
+
+    fn add_name(&mut self, name: &MemberName<'_>) {
+        if self.bytes.is_empty() {
+            self.bytes.reserve(128);
+            self.bytes.push(b'{');
         } else {
-            let own = candidate.place_of(*source).and_then(|place| held.get(place));
-            let in_key = collection.key.sources.iter().position(|filled| filled == source);
-            own.or_else(|| key.get(in_key?)).map(json)
-        };
-        chosen.extend(raw.map(|raw| (name.to_owned(), raw)));
+            self.bytes.push(b',');
+        }
+        self.bytes.extend_from_slice(&name.spelled);
     }
-    Ok(chosen)
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.bytes.is_empty() {
+            self.bytes.push(b'{');
+        }
+        self.bytes.push(b'}');
+        self.bytes
+    }
 }
 
-/// A value as JSON.
-fn json(value: &Value) -> String {
-    match value {
-        Value::Int(_) | Value::Unsigned(_) | Value::Bool(_) => value.to_string(),
-        Value::Text(text) => serde_json::to_string(text).expect("a string is JSON"),
-        Value::Ulid(_) | Value::Uuid(_) => format!("\"{value}\""),
-    }
+fn write_json<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
+    serde_json::to_writer(bytes, value).expect("a vector takes all that is written to it");
 }

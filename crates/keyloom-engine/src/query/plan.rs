@@ -33,7 +33,7 @@ pub struct Plan {
 }
 
 /// A key range of a plan, in text spelling.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanRange {
     /// The path that it belongs to.
     pub path: String,
@@ -78,7 +78,7 @@ impl Plan {
     /// The plan of a course for pages of at most `limit` results.
     pub(crate) fn new(
         collection: &Collection,
-        course: Course,
+        mut course: Course,
         limit: usize,
         covering: bool,
     ) -> Plan {
@@ -93,13 +93,16 @@ impl Plan {
             [path] => (*path).to_owned(),
             paths => format!("any({})", paths.join(", ")),
         };
+        // What is shown is needed here alone.
+        let shown = course.stretches.iter_mut().map(|stretch| std::mem::take(&mut stretch.shown));
+        let ranges = shown.collect();
         let scan = course.residue.as_ref().map(|(residue, budget)| ScanNote {
             budget: *budget,
             filtered: residue.describe(collection),
         });
         Plan {
             path,
-            ranges: course.stretches.iter().map(|stretch| stretch.shown.clone()).collect(),
+            ranges,
             direction: course.direction,
             covering,
             keys_read_max: keys_read_max(&course, limit),

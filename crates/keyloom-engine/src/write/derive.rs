@@ -119,7 +119,9 @@ impl Engine {
         let data = Members::with_added(b"{}", &members);
         let old_data = old.map(|old| old.head().data);
         let supply = Supply { now_millis, drawn: &mut Generated::default() };
-        Ok(self.fill(collection, &data, old_data, supply)?.data)
+        let members = Members::parse(&data)?;
+        let additions = self.additions(collection, &members, old_data, supply)?;
+        members.completed_data(&data, &additions.members)
     }
 }
 

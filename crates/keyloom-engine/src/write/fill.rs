@@ -22,24 +22,24 @@ pub(super) struct Supply<'a> {
     pub(super) drawn: &'a mut Generated,
 }
 
-/// Data with everything that the engine adds.
-pub(super) struct Filled {
-    pub(super) data: Vec<u8>,
+/// What the engine adds to data.
+pub(super) struct Additions {
+    /// Names and JSON values.
+    pub(super) members: Vec<(String, String)>,
     /// The fields that were generated now, by place.
     pub(super) generated: Vec<usize>,
 }
 
 impl Engine {
-    /// Completes new data. What was generated before is kept from `old`; a caller who leaves it out
-    /// does not mean to change it.
-    pub(super) fn fill(
+    /// What completes new data. What was generated before is kept from `old`; a caller who leaves
+    /// it out does not mean to change it.
+    pub(super) fn additions(
         &self,
         collection: &Collection,
-        data: &[u8],
+        members: &Members<'_>,
         old: Option<&[u8]>,
         supply: Supply<'_>,
-    ) -> Result<Filled, Error> {
-        let members = Members::parse(data)?;
+    ) -> Result<Additions, Error> {
         let old = old.map(Members::parse).transpose()?;
         let mut added: Vec<(String, String)> = Vec::new();
         let mut generated = Vec::new();
@@ -65,18 +65,7 @@ impl Engine {
             };
             added.extend(value.map(|value| (field.name.clone(), value)));
         }
-        let replaces_null = added.iter().any(|(name, _)| members.get(name).is_some());
-        if !replaces_null {
-            return Ok(Filled { data: Members::with_added(data, &added), generated });
-        }
-        let named = |name: &str| added.iter().any(|(added, _)| added == name);
-        let mut all: Vec<(String, String)> = members
-            .iter()
-            .filter(|(name, _)| !named(name))
-            .map(|(name, raw)| (name.to_owned(), raw.to_owned()))
-            .collect();
-        all.append(&mut added);
-        Ok(Filled { data: Members::with_added(b"{}", &all), generated })
+        Ok(Additions { members: added, generated })
     }
 
     fn generate(&self, generate: &Generate, now_millis: u64) -> Result<String, Error> {

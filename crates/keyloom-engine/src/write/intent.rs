@@ -84,8 +84,10 @@ impl Engine {
         supply: Supply<'_>,
     ) -> Result<NewDocument, Error> {
         let old_data = old.map(|old| old.head().data);
-        let filled = self.fill(collection, data, old_data, supply)?;
-        let members = Members::parse(&filled.data)?;
+        let members = Members::parse(data)?;
+        let additions = self.additions(collection, &members, old_data, supply)?;
+        let data = members.completed_data(data, &additions.members)?;
+        let members = members.completed(&additions.members)?;
         let record = Record::read(collection, &collection.fields, &members)?;
         check_rules(collection, &collection.fields, &members, &record)?;
         if let Some(next) = &collection.next_fields {
@@ -93,8 +95,8 @@ impl Engine {
             check_rules(collection, next, &members, &record)?;
         }
         check_change(collection, old.map(|old| &old.record), &record)?;
-        let mut new = NewDocument::new(collection, record, filled.data)?;
-        new.generated = filled.generated;
+        let mut new = NewDocument::new(collection, record, data)?;
+        new.generated = additions.generated;
         Ok(new)
     }
 }
