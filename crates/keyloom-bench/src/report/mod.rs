@@ -155,7 +155,7 @@ pub(crate) fn component_table(components: &[Cost]) -> Table {
 
 fn target_table(judged: &[Judged]) -> Table {
     let mut table = Table::new(vec!["target".to_owned(), "found".to_owned(), String::new()]);
-    for Judged { what, found, met } in judged {
+    for Judged { what, found, met, .. } in judged {
         let verdict = if *met { "met" } else { "**missed**" };
         table.add(vec![what.clone(), found.clone(), verdict.to_owned()]);
     }
@@ -170,15 +170,16 @@ fn losses(figures: &Figures, judged: &[Judged]) -> String {
         {
             let advantage = figures.advantage(row, ours, theirs);
             if let Some(advantage) = advantage.filter(|advantage| *advantage < 1.0) {
+                let why = reasons::behind_sqlite(row, ours);
                 let (title, ours, theirs) = (row.title(), ours.name(), theirs.name());
-                let why = reasons::behind_sqlite(row);
                 // Writing to a string cannot fail.
                 let _ = writeln!(text, "- {title}: {ours} is at {advantage:.2} × {theirs}. {why}");
             }
         }
     }
-    for Judged { what, found, .. } in judged.iter().filter(|judged| !judged.met) {
-        let _ = writeln!(text, "- Target missed: {what}; found {found}.");
+    let missed = judged.iter().filter(|judged| !judged.met && !judged.why.is_empty());
+    for Judged { what, found, why, .. } in missed {
+        let _ = writeln!(text, "- {what}: found {found}. {why}");
     }
     if text.is_empty() { "None in this run.\n".to_owned() } else { text }
 }

@@ -1,33 +1,57 @@
 //! Why a row is lost, where it is lost.
 
-use crate::contender::Promise;
+use crate::contender::{Promise, Who};
 use crate::row::Row;
 
-/// Why SQLite may be ahead in a row.
-pub(super) const fn behind_sqlite(row: Row) -> &'static str {
+/// Why a list or a lookup takes longer in more data.
+pub(super) const GROWTH: &str = "The trees are deeper, and less of them is in the caches of the \
+    processor; the number of keys is the same.";
+
+/// Why SQLite may be ahead of Keyloom in a row.
+pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
+    match (row, ours) {
+        (Row::Load | Row::Create { .. } | Row::Update, Who::KeyloomRedb) => {
+            "redb copies the path to every page that it changes, and quick repair adds the pages \
+             of its allocator; SQLite appends changed pages to its log. fjall is the store for \
+             many writes."
+        }
+        (Row::Load | Row::Create { .. } | Row::Update, _) => {
+            "Keyloom also writes a change, a counter and the heads of its keys, and every commit \
+             is checked."
+        }
+        (Row::Read(_), Who::KeyloomFjall) => {
+            "A log-structured merge tree looks for a key in several tables; redb is the store for \
+             reads."
+        }
+        (Row::Read(_), _) => {
+            "Keyloom checks the checksum of every row, spells the key of every document, and \
+             reports the plan and its cost."
+        }
+        (Row::Memory, _) => {
+            "The engine's cache of 512 MiB is full, and commits and memtables come on top of it."
+        }
+        (Row::Disk, _) => {
+            "Keyloom keeps the change of every commit, and redb leaves room in its pages; the table \
+             in SQLite has no feed."
+        }
+    }
+}
+
+/// Why Keyloom may be further behind the raw engine than it should.
+pub(super) const fn behind_raw(row: Row) -> &'static str {
     match row {
-        Row::Load => {
-            "redb copies every page that a commit touches and syncs twice with quick repair; \
-             fjall is the store for bulk loads."
-        }
-        Row::Create { promise: Promise::Durable, .. } | Row::Update => {
-            "redb copies the path to every changed page, and quick repair adds the pages of its \
-             allocator; SQLite appends changed pages to its log."
-        }
         Row::Create { promise: Promise::Buffered, .. } => {
-            "Keyloom also writes a change and a counter, which the table does not have."
+            "The raw engine is handed finished keys. Keyloom parses the document, checks its rules, \
+             builds its keys and checks that they are free, all on the thread of the caller."
+        }
+        Row::Create { .. } => {
+            "With two cores, parsing and planning take time from the writer, which also checks \
+             that every key is free; the raw engine checks nothing."
         }
         Row::Read(_) => {
-            "A log-structured tree asks several tables for a key, and redb checks the checksum of \
-             every row that it reads; SQLite asks one tree and checks nothing."
+            "Keyloom reads and plans the query, spells the key of every document, and reports the \
+             plan and its cost; the raw engine is handed the range."
         }
-        Row::Memory => {
-            "The cache of 512 MiB is filled with what was written, too, and fjall holds memtables \
-             beside it."
-        }
-        Row::Disk => {
-            "redb leaves room in its pages and keeps pages of the last commits; index keys repeat \
-             the 16 bytes of the identity, and changes are kept, which SQLite does not do."
-        }
+        Row::Load | Row::Update | Row::Memory | Row::Disk => "",
     }
 }

@@ -3,6 +3,7 @@
 //! T1: A target is judged by the ratio of two medians of the same run, never by a time alone;
 //!     except for the encoding of a key, which has nobody to be compared with.
 
+use super::reasons;
 use crate::component::{Component, Cost};
 use crate::contender::{Promise, Who};
 use crate::figures::{Asked, Figures};
@@ -18,6 +19,8 @@ pub(crate) struct Judged {
     pub(crate) found: String,
     /// Whether it is met.
     pub(crate) met: bool,
+    /// Why it may be missed; nothing where a row lost to SQLite says it.
+    pub(crate) why: &'static str,
 }
 
 /// The most nanoseconds that encoding a key may take.
@@ -77,7 +80,8 @@ fn compare(figures: &Figures, row: Row, (ours, theirs): (Who, Who), least: f64) 
         Unit::Micros if least < 1.0 => format!("{:.2} ×", 1.0 / advantage),
         _ => format!("{advantage:.2} ×"),
     };
-    Some(Judged { what, found, met: advantage >= least })
+    let why = if theirs == Who::Sqlite { "" } else { reasons::behind_raw(row) };
+    Some(Judged { what, found, met: advantage >= least, why })
 }
 
 fn judge_growth(figures: &Figures) -> Vec<Judged> {
@@ -95,6 +99,7 @@ fn judge_growth(figures: &Figures) -> Vec<Judged> {
             ),
             found: format!("{ratio:.2} ×"),
             met: ratio <= GROWTH_MAX,
+            why: reasons::GROWTH,
         })
     })
     .collect()
@@ -106,6 +111,7 @@ fn judge_encoding(components: &[Cost]) -> Option<Judged> {
         what: format!("{}: at most {ENCODE_NANOS_MAX} ns", cost.component.title()),
         found: format!("{:.0} ns", cost.nanos),
         met: cost.nanos <= ENCODE_NANOS_MAX,
+        why: "",
     })
 }
 
