@@ -122,7 +122,7 @@ fn compile_plan(count: u64) -> Outcome<f64> {
         ..Query::default()
     };
     repeat(count, || {
-        std::hint::black_box(block_on(engine.explain(COLLECTION, &query))?);
+        std::hint::black_box(block_on(engine.explain(&Actor::Local, COLLECTION, &query))?);
         Ok(())
     })
 }

@@ -55,13 +55,18 @@ pub struct RetryPolicy {
     pub delay: Duration,
 }
 
-/// On whose behalf something is written.
+/// On whose behalf something is read or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// The administrator on this machine, whom identity rules do not bind.
+    /// The administrator on this machine, whom rules about callers do not bind. What he creates has
+    /// no owner.
     Local,
-    /// A user, who becomes the owner of what he creates.
+    /// An administrator with a subject, who becomes the owner of what he creates.
+    Admin(String),
+    /// A user with a subject, who becomes the owner of what he creates.
     User(String),
+    /// Nobody in particular: reads and writes what is public. What he creates has no owner.
+    Anonymous,
 }
 
 /// What there is to know of a collection.
@@ -86,6 +91,16 @@ pub struct IndexInfo {
     pub template: String,
     /// `ready`, or `building` while older documents are still missing.
     pub state: &'static str,
+}
+
+impl Actor {
+    /// Who it is, if that is known.
+    pub fn subject(&self) -> Option<&str> {
+        match self {
+            Actor::Admin(subject) | Actor::User(subject) => Some(subject),
+            Actor::Local | Actor::Anonymous => None,
+        }
+    }
 }
 
 impl Default for Options {
@@ -118,7 +133,7 @@ impl Engine {
     }
 
     /// What there is to know of one collection.
-    pub async fn collection(&self, name: &str) -> Result<CollectionInfo, Error> {
+    pub async fn collection(&self, _actor: &Actor, name: &str) -> Result<CollectionInfo, Error> {
         let catalog = self.catalog();
         let collection = catalog.collection(name)?;
         let snapshot = self.store.snapshot().await?;

@@ -8,13 +8,18 @@ use serde_json::Value as Json;
 
 use crate::catalog::{Collection, Path, PathState};
 use crate::document::Document;
-use crate::engine::Engine;
+use crate::engine::{Actor, Engine};
 use crate::error::{Error, NoIndex};
 use crate::limits::GET_MANY_KEYS_MAX;
 
 impl Engine {
     /// The document with this key in text spelling.
-    pub async fn get(&self, collection: &str, key: &str) -> Result<Option<Document>, Error> {
+    pub async fn get(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        key: &str,
+    ) -> Result<Option<Document>, Error> {
         let catalog = self.catalog();
         let collection = catalog.collection(collection)?;
         let packed = parse_key(collection, key)?;
@@ -26,6 +31,7 @@ impl Engine {
     /// The documents with these keys, in their order; an absent one is `None` in its place.
     pub async fn get_many(
         &self,
+        _actor: &Actor,
         collection: &str,
         keys: &[&str],
     ) -> Result<Vec<Option<Document>>, Error> {
@@ -54,6 +60,7 @@ impl Engine {
     /// The document that holds a unique claim: its values, in the order of the claim's template.
     pub async fn lookup(
         &self,
+        _actor: &Actor,
         collection: &str,
         unique: &str,
         values: &[Json],

@@ -58,9 +58,9 @@ fn p05_twenty_newest_then_ten(engine: &Engine) {
         ask(engine, "approvals", &Query { limit: Some(20), after: first.next, ..mine.clone() });
     assert_eq!(field(&second, "code")[9], json!("A-ME0000"));
     assert!(second.cost.keys_read <= 21 && second.next.is_none(), "{:?}", second.cost);
-    let counted = block_on(engine.count("approvals", &mine)).unwrap();
+    let counted = block_on(engine.count(&Actor::Local, "approvals", &mine)).unwrap();
     assert_eq!((counted.count, counted.cost.keys_read), (30, 30));
-    let all = block_on(engine.count("approvals", &Query::default())).unwrap();
+    let all = block_on(engine.count(&Actor::Local, "approvals", &Query::default())).unwrap();
     assert_eq!((all.count, all.cost.keys_read), (crowd() as u64 + 30, 1));
 }
 
@@ -134,10 +134,10 @@ fn votes_are_found_by_any_part_of_their_key_in_the_cost_of_the_result() {
 fn j37_an_anchored_expression_reads_one_range(engine: &Engine, usr: &str, tag: &str) {
     let list =
         List { key: Some(format!("^usr_{usr}_tag_{tag}_")), limit: Some(10), ..List::default() };
-    let listed = block_on(engine.list("votes", &list)).unwrap();
+    let listed = block_on(engine.list(&Actor::Local, "votes", &list)).unwrap();
     assert_eq!((listed.items.len(), listed.plan.path.as_str()), (10, "key"));
     assert!(listed.cost.keys_read <= 11, "{:?}", listed.cost);
-    let counted = block_on(engine.count_list("votes", &list)).unwrap();
+    let counted = block_on(engine.count_list(&Actor::Local, "votes", &list)).unwrap();
     assert_eq!((counted.count, counted.cost.keys_read), (20, 20));
 }
 
@@ -148,12 +148,13 @@ fn j38_an_expression_on_inner_segments_is_served_by_an_index(
 ) {
     let list =
         List { key: Some(format!("tag_{tag}_tar_{tar}_")), limit: Some(10), ..List::default() };
-    let listed = block_on(engine.list("votes", &list)).unwrap();
+    let listed = block_on(engine.list(&Actor::Local, "votes", &list)).unwrap();
     assert_eq!((listed.items.len(), listed.plan.path.as_str()), (10, "index:tag_target"));
     assert!(listed.cost.keys_read <= 11, "{:?}", listed.cost);
     // No index leads with the vote itself: refused, with the template to add.
     let list = List { key: Some("key_01".to_owned()), ..List::default() };
-    let Error::NoIndex(refused) = block_on(engine.list("votes", &list)).unwrap_err() else {
+    let Error::NoIndex(refused) = block_on(engine.list(&Actor::Local, "votes", &list)).unwrap_err()
+    else {
         panic!("it has to be refused");
     };
     assert!(refused.suggest.contains("{vote_key}"), "{refused:?}");
@@ -178,7 +179,7 @@ fn r11_every_question_costs_what_it_returns(engine: &Engine, usr: &str, tag: &st
         let page = ask(engine, "votes", &query);
         assert_eq!((page.items.len(), page.plan.path.as_str()), (results, path));
         assert!(page.cost.keys_read <= results as u64 + 1, "{path}: {:?}", page.cost);
-        let counted = block_on(engine.count("votes", &query)).unwrap();
+        let counted = block_on(engine.count(&Actor::Local, "votes", &query)).unwrap();
         assert_eq!((counted.count, counted.cost.keys_read), (results as u64, results as u64));
     }
 }
@@ -207,7 +208,8 @@ fn s15_a_prefix_with_a_million_hits_reads_one_page() {
     for conditions in
         [vec![("set", json!("set7"))], vec![("set", json!("set7")), ("author", json!("u7"))]]
     {
-        let existence = block_on(engine.exists("sticker_tags", &equal(&conditions))).unwrap();
+        let existence =
+            block_on(engine.exists(&Actor::Local, "sticker_tags", &equal(&conditions))).unwrap();
         assert!(existence.exists);
         assert_eq!((existence.cost.keys_read, existence.cost.documents_read), (1, 0));
     }
@@ -245,7 +247,7 @@ fn load(engine: &Engine, collection: &str, documents: impl Iterator<Item = Json>
 }
 
 fn ask(engine: &Engine, collection: &str, query: &Query) -> Page {
-    block_on(engine.query(collection, query)).unwrap()
+    block_on(engine.query(&Actor::Local, collection, query)).unwrap()
 }
 
 fn equal(conditions: &[(&str, Json)]) -> Query {

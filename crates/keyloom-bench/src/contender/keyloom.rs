@@ -88,7 +88,10 @@ impl Keyloom {
         let keys: Vec<String> =
             questions.iter().map(|number| format!("approval:record:{}", id(*number))).collect();
         for key in &keys {
-            probe.ask(|| found(block_on(self.engine.get(COLLECTION, key))?), spell_document)?;
+            probe.ask(
+                || found(block_on(self.engine.get(&Actor::Local, COLLECTION, key))?),
+                spell_document,
+            )?;
         }
         Ok(())
     }
@@ -98,14 +101,14 @@ impl Keyloom {
             questions.iter().map(|number| [Json::String(code(*number))]).collect();
         for code in &codes {
             probe.ask(
-                || found(block_on(self.engine.lookup(COLLECTION, "code", code))?),
+                || found(block_on(self.engine.lookup(&Actor::Local, COLLECTION, "code", code))?),
                 spell_document,
             )?;
         }
         // A lookup does not tell what it costs; the query for the same key does.
         if let Some(number) = questions.first() {
             let query = Query { filter: of("code", &code(*number)), ..Query::default() };
-            probe.cost(cost(&block_on(self.engine.query(COLLECTION, &query))?));
+            probe.cost(cost(&block_on(self.engine.query(&Actor::Local, COLLECTION, &query))?));
         }
         Ok(())
     }
@@ -115,7 +118,7 @@ impl Keyloom {
         for query in &queries {
             let mut keys = 0;
             probe.ask(
-                || Ok(block_on(self.engine.query(COLLECTION, query))?),
+                || Ok(block_on(self.engine.query(&Actor::Local, COLLECTION, query))?),
                 |page, digest| {
                     keys = cost(page);
                     spell_page(page, digest)

@@ -13,12 +13,12 @@ use crate::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(), Failure> {
     let Export { collection } = export;
-    let total = session.engine.collection(&collection).await?.documents;
+    let total = session.engine.collection(&session.actor, &collection).await?.documents;
     let mut progress = Progress::start("export");
     let mut query = Query { limit: Some(PAGE_LIMIT_MAX), ..Query::default() };
     let mut exported = 0;
     loop {
-        let page = session.engine.query(&collection, &query).await?;
+        let page = session.engine.query(&session.actor, &collection, &query).await?;
         for item in page.items {
             if let Item::Document(document) = item {
                 session.output.json(&wire::document(document)?)?;

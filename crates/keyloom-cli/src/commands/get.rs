@@ -12,12 +12,12 @@ use crate::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, get: Get) -> Result<(), Failure> {
     let Get { collection, key, unique } = get;
-    let info = session.engine.collection(&collection).await?;
+    let info = session.engine.collection(&session.actor, &collection).await?;
     let (found, asked) = match (key, unique.as_deref()) {
-        (Some(key), _) => (session.engine.get(&collection, &key).await?, key),
+        (Some(key), _) => (session.engine.get(&session.actor, &collection, &key).await?, key),
         (None, Some([name, texts @ ..])) => {
             let values = claim_values(&info, name, texts)?;
-            let found = session.engine.lookup(&collection, name, &values).await?;
+            let found = session.engine.lookup(&session.actor, &collection, name, &values).await?;
             (found, format!("{name} {}", texts.join(" ")))
         }
         (None, _) => return Err(Failure::Usage("name a key, or --unique NAME VALUE".to_owned())),

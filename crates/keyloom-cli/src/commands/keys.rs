@@ -11,7 +11,7 @@ use crate::wire;
 pub(super) async fn run(session: &mut Session<'_>, keys: Keys) -> Result<(), Failure> {
     let Keys { collection, index, prefix, limit, after } = keys;
     let asked = KeyQuery { path: index, prefix, limit, after };
-    let page = session.engine.keys(&collection, &asked).await?;
+    let page = session.engine.keys(&session.actor, &collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::keys(page));

@@ -41,7 +41,7 @@ pub(super) async fn run(session: &mut Session<'_>, list: List) -> Result<(), Fai
         return count_matches(session, &collection, &asked, explain).await;
     }
     let schema = session.schema(&collection).await?;
-    let listed = session.engine.list(&collection, &asked).await?;
+    let listed = session.engine.list(&session.actor, &collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::list(listed, explain)?);
@@ -62,7 +62,7 @@ async fn count_matches(
     asked: &keyloom_engine::List,
     explain: bool,
 ) -> Result<(), Failure> {
-    let counted = session.engine.count_list(collection, asked).await?;
+    let counted = session.engine.count_list(&session.actor, collection, asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::count(counted, explain));

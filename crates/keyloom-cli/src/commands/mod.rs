@@ -89,6 +89,6 @@ async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Fail
 impl Session<'_> {
     /// The schema of a collection.
     async fn schema(&self, collection: &str) -> Result<CollectionSchema, Failure> {
-        Ok(self.engine.collection(collection).await?.schema)
+        Ok(self.engine.collection(&self.actor, collection).await?.schema)
     }
 }

@@ -18,7 +18,7 @@ pub(super) async fn run(session: &mut Session<'_>, query: Query) -> Result<(), F
     let order = order.map(|text| read_order(&text)).transpose()?;
     let asked = asked(&schema, conditions)?;
     let asked = keyloom_engine::Query { order, limit, after, select, ..asked };
-    let page = session.engine.query(&collection, &asked).await?;
+    let page = session.engine.query(&session.actor, &collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::page(page, explain)?);
@@ -39,7 +39,7 @@ pub(super) async fn count(
 ) -> Result<(), Failure> {
     let (collection, explain) = (conditions.collection.clone(), conditions.explain);
     let asked = asked(&session.schema(&collection).await?, conditions)?;
-    let counted = session.engine.count(&collection, &asked).await?;
+    let counted = session.engine.count(&session.actor, &collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::count(counted, explain));
@@ -57,7 +57,7 @@ pub(super) async fn exists(
 ) -> Result<(), Failure> {
     let (collection, explain) = (conditions.collection.clone(), conditions.explain);
     let asked = asked(&session.schema(&collection).await?, conditions)?;
-    let existence = session.engine.exists(&collection, &asked).await?;
+    let existence = session.engine.exists(&session.actor, &collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
         return output.json(&wire::exists(existence, explain));

@@ -60,7 +60,7 @@ pub(super) async fn show(
     let names = if collections.is_empty() { session.engine.collections() } else { collections };
     let mut infos = Vec::new();
     for name in names {
-        infos.push(session.engine.collection(&name).await?);
+        infos.push(session.engine.collection(&session.actor, &name).await?);
     }
     if toml {
         let collections = infos.into_iter().map(|info| (info.name, info.schema)).collect();

@@ -19,7 +19,7 @@ use keyloom_key::{Kind, Value};
 
 use crate::catalog::{Collection, Source};
 use crate::document::Document;
-use crate::engine::Engine;
+use crate::engine::{Actor, Engine};
 use crate::error::Error;
 use crate::query::{
     Asked, Branch, Cost, Counted, Matchers, Plan, Reader, Refusal, Request, Sort, Term,
@@ -119,7 +119,12 @@ pub fn literal(text: &str) -> String {
 
 impl Engine {
     /// A page of the documents that match.
-    pub async fn list(&self, collection: &str, list: &List) -> Result<Listed, Error> {
+    pub async fn list(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        list: &List,
+    ) -> Result<Listed, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = read_list(collection, list)?;
@@ -151,7 +156,12 @@ impl Engine {
     }
 
     /// How many documents match, whatever the limit; order and `start_after` do not matter.
-    pub async fn count_list(&self, collection: &str, list: &List) -> Result<Counted, Error> {
+    pub async fn count_list(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        list: &List,
+    ) -> Result<Counted, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = read_list(collection, list)?;

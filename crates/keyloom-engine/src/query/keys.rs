@@ -10,7 +10,7 @@ use super::execute::{Reader, read_page};
 use super::request::check_limit;
 use super::{Cost, Plan};
 use crate::catalog::Collection;
-use crate::engine::Engine;
+use crate::engine::{Actor, Engine};
 use crate::error::Error;
 
 /// Which stored keys are asked for.
@@ -41,7 +41,12 @@ pub struct KeyPage {
 
 impl Engine {
     /// The keys that are stored under one path of a collection.
-    pub async fn keys(&self, collection: &str, query: &KeyQuery) -> Result<KeyPage, Error> {
+    pub async fn keys(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        query: &KeyQuery,
+    ) -> Result<KeyPage, Error> {
         let KeyQuery { path, prefix, limit, after } = query;
         let limit = check_limit(*limit)?;
         let (catalog, snapshot) = self.begin_read().await?;

@@ -37,7 +37,7 @@ use serde_json::Value as Json;
 
 use crate::catalog::{Catalog, Collection};
 use crate::document::Document;
-use crate::engine::Engine;
+use crate::engine::{Actor, Engine};
 use crate::error::{Error, NoIndex};
 use crate::limits::PAGE_LIMIT_DEFAULT;
 use crate::read::document_count;
@@ -202,7 +202,12 @@ impl Item {
 
 impl Engine {
     /// A page of the documents that satisfy a query.
-    pub async fn query(&self, collection: &str, query: &Query) -> Result<Page, Error> {
+    pub async fn query(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        query: &Query,
+    ) -> Result<Page, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, query)?;
@@ -223,7 +228,12 @@ impl Engine {
     }
 
     /// The plan of a query, without running it.
-    pub async fn explain(&self, collection: &str, query: &Query) -> Result<Plan, Error> {
+    pub async fn explain(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        query: &Query,
+    ) -> Result<Plan, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, query)?;
@@ -232,7 +242,12 @@ impl Engine {
 
     /// How many documents satisfy a query; with `distinct`, how many groups there are. Order,
     /// limit, cursor and selection do not matter. Without any condition it is one key read.
-    pub async fn count(&self, collection: &str, query: &Query) -> Result<Counted, Error> {
+    pub async fn count(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        query: &Query,
+    ) -> Result<Counted, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, &unordered(query))?;
@@ -248,7 +263,12 @@ impl Engine {
     }
 
     /// Whether any document satisfies a query: reads one key where a key serves it.
-    pub async fn exists(&self, collection: &str, query: &Query) -> Result<Existence, Error> {
+    pub async fn exists(
+        &self,
+        _actor: &Actor,
+        collection: &str,
+        query: &Query,
+    ) -> Result<Existence, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let query = Query { limit: Some(1), distinct: None, ..unordered(query) };

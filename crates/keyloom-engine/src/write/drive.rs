@@ -255,11 +255,11 @@ pub(super) fn check_request(actor: &Actor, operations: &[Operation]) -> Result<(
             max: BATCH_OPERATIONS_MAX,
         });
     }
-    if let Actor::User(name) = actor
+    if let Some(name) = actor.subject()
         && (name.is_empty() || name.len() > OWNER_BYTES_MAX || name.contains(char::is_control))
     {
         return Err(Error::invalid(format!(
-            "a user has 1 to {OWNER_BYTES_MAX} bytes without control characters"
+            "a subject has 1 to {OWNER_BYTES_MAX} bytes without control characters"
         )));
     }
     Ok(())

@@ -66,8 +66,7 @@ impl Engine {
         let new = new.map(|mut new| {
             new.owner = match (&old, actor) {
                 (Some(old), _) => old.head().owner.map(str::to_owned),
-                (None, Actor::User(name)) => Some(name.clone()),
-                (None, Actor::Local) => None,
+                (None, actor) => actor.subject().map(str::to_owned),
             };
             new
         });

@@ -29,7 +29,7 @@ impl Engine {
         let policy = self.options.retry;
         let mut delay = policy.delay;
         for _ in 0..policy.attempts {
-            let document = self.get(collection, key).await?;
+            let document = self.get(actor, collection, key).await?;
             let precondition = document
                 .as_ref()
                 .map_or(Precondition::Absent, |document| Precondition::Version(document.version));

@@ -237,7 +237,8 @@ impl Says {
     }
 
     async fn precondition(self, engine: &Engine, name: &Name) -> Result<Precondition, Error> {
-        let version = engine.get("items", &key(name)).await?.map(|document| document.version);
+        let version =
+            engine.get(&Actor::Local, "items", &key(name)).await?.map(|document| document.version);
         Ok(match (self, version) {
             (Says::Any, _) => Precondition::Any,
             (Says::Right, Some(version)) => Precondition::Version(version),
@@ -309,11 +310,19 @@ impl Model {
         assert_eq!(stored_items(engine, &[self]).await, self.items);
         for (name, item) in &self.items {
             let Some(slug) = &item.slug else { continue };
-            let holder = engine.lookup("items", "slug", &[json!(slug)]).await.unwrap().unwrap();
+            let holder = engine
+                .lookup(&Actor::Local, "items", "slug", &[json!(slug)])
+                .await
+                .unwrap()
+                .unwrap();
             assert_eq!(holder.key, key(name));
         }
         for group in &self.groups {
-            let total = engine.get("totals", &format!("total:{group}")).await.unwrap().unwrap();
+            let total = engine
+                .get(&Actor::Local, "totals", &format!("total:{group}"))
+                .await
+                .unwrap()
+                .unwrap();
             let total: Json = serde_json::from_slice(&total.data).unwrap();
             let members = self.items.iter().filter(|((held, _), _)| held == group);
             let numbers: Vec<i64> = members.map(|(_, item)| item.n).collect();
@@ -349,7 +358,9 @@ async fn stored_items(engine: &Engine, models: &[&Model]) -> BTreeMap<Name, Item
     let names: BTreeSet<&Name> = models.iter().flat_map(|model| model.items.keys()).collect();
     let mut items = BTreeMap::new();
     for name in names {
-        let Some(document) = engine.get("items", &key(name)).await.unwrap() else { continue };
+        let Some(document) = engine.get(&Actor::Local, "items", &key(name)).await.unwrap() else {
+            continue;
+        };
         let data: Json = serde_json::from_slice(&document.data).unwrap();
         let text = |value: &Json| value.as_str().map(str::to_owned);
         let item = Item {

@@ -1,5 +1,6 @@
 //! Queries over approvals: lists by requester and approver, lookups, status, times.
 
+use keyloom_engine::Actor;
 use serde_json::{Value as Json, json};
 
 use crate::database::{Database, ulid, value_of};
@@ -312,7 +313,8 @@ fn a_count_under_a_scan_is_exact_or_an_error() {
     let query = json!({"where": {"approver": "boss", "status": "approved"}, "scan": 100});
     assert_eq!(database.count("approvals", &query).count, 10);
     let query = crate::database::read_query(&json!({"where": {"note": "note 3"}, "scan": 10}));
-    let error = pollster::block_on(database.engine.count("approvals", &query)).unwrap_err();
+    let error =
+        pollster::block_on(database.engine.count(&Actor::Local, "approvals", &query)).unwrap_err();
     assert_eq!(error.code(), "limit_exceeded");
 }
 
@@ -407,12 +409,12 @@ fn an_index_key_without_its_document_is_reported_with_both() {
 
 #[test]
 fn keys_are_listed_in_text_by_path_and_prefix() {
-    use keyloom_engine::KeyQuery;
+    use keyloom_engine::{Actor, KeyQuery};
     let database = filled();
     let keys = |path: Option<&str>, prefix: Option<&str>, after: Option<String>| {
         let (path, prefix) = (path.map(str::to_owned), prefix.map(str::to_owned));
         let query = KeyQuery { path, prefix, limit: Some(2), after };
-        pollster::block_on(database.engine.keys("approvals", &query))
+        pollster::block_on(database.engine.keys(&Actor::Local, "approvals", &query))
     };
     let page = keys(Some("requester"), Some("approval:index:requester:me:"), None).unwrap();
     assert_eq!(page.keys[0], format!("approval:index:requester:me:9999999998970:{}", ulid(29)));

@@ -110,7 +110,7 @@ impl Database {
     /// A page, or why there is none.
     pub(crate) fn try_query(&self, collection: &str, query: &Json) -> Result<Page, Error> {
         self.store.reset();
-        let page = block_on(self.engine.query(collection, &read_query(query)))?;
+        let page = block_on(self.engine.query(&Actor::Local, collection, &read_query(query)))?;
         self.check_cost(page.cost);
         assert!(
             page.cost.keys_read <= page.plan.keys_read_max,
@@ -144,7 +144,7 @@ impl Database {
     /// How many documents match.
     pub(crate) fn count(&self, collection: &str, query: &Json) -> Counted {
         self.store.reset();
-        let counted = block_on(self.engine.count(collection, &read_query(query)));
+        let counted = block_on(self.engine.count(&Actor::Local, collection, &read_query(query)));
         let counted = counted.unwrap_or_else(|error| panic!("{query}: {error}"));
         self.check_cost(counted.cost);
         counted
@@ -153,7 +153,7 @@ impl Database {
     /// Whether any document matches.
     pub(crate) fn exists(&self, collection: &str, query: &Json) -> Existence {
         self.store.reset();
-        let existence = block_on(self.engine.exists(collection, &read_query(query)));
+        let existence = block_on(self.engine.exists(&Actor::Local, collection, &read_query(query)));
         let existence = existence.unwrap_or_else(|error| panic!("{query}: {error}"));
         self.check_cost(existence.cost);
         existence
@@ -161,7 +161,7 @@ impl Database {
 
     /// The plan of a query as people see it.
     pub(crate) fn explain(&self, collection: &str, query: &Json) -> String {
-        let plan = block_on(self.engine.explain(collection, &read_query(query)));
+        let plan = block_on(self.engine.explain(&Actor::Local, collection, &read_query(query)));
         plan.unwrap_or_else(|error| panic!("{query}: {error}")).to_string()
     }
 
@@ -181,7 +181,7 @@ impl Database {
     /// A page of a list, or why there is none.
     pub(crate) fn try_list(&self, collection: &str, list: &List) -> Result<Listed, Error> {
         self.store.reset();
-        let listed = block_on(self.engine.list(collection, list))?;
+        let listed = block_on(self.engine.list(&Actor::Local, collection, list))?;
         self.check_cost(listed.cost);
         assert!(listed.cost.keys_read <= listed.plan.keys_read_max, "{}", listed.plan);
         Ok(listed)
@@ -194,7 +194,7 @@ impl Database {
 
     /// How many documents a list has.
     pub(crate) fn count_list(&self, collection: &str, list: &List) -> u64 {
-        block_on(self.engine.count_list(collection, list)).unwrap().count
+        block_on(self.engine.count_list(&Actor::Local, collection, list)).unwrap().count
     }
 
     fn check_cost(&self, cost: Cost) {

@@ -145,12 +145,13 @@ impl Database {
     }
 
     pub(crate) fn get(&self, collection: &str, key: &str) -> Option<Document> {
-        block_on(self.engine.get(collection, key)).expect("the key is valid")
+        block_on(self.engine.get(&Actor::Local, collection, key)).expect("the key is valid")
     }
 
     pub(crate) fn lookup(&self, collection: &str, unique: &str, value: &str) -> Option<Document> {
         let values = [Json::String(value.to_owned())];
-        block_on(self.engine.lookup(collection, unique, &values)).expect("the value is valid")
+        block_on(self.engine.lookup(&Actor::Local, collection, unique, &values))
+            .expect("the value is valid")
     }
 
     /// The feed as lines: `created approvals approval:record:…`.
@@ -169,7 +170,7 @@ impl Database {
 
     /// How many documents a collection says that it has.
     pub(crate) fn count(&self, collection: &str) -> u64 {
-        block_on(self.engine.collection(collection)).unwrap().documents
+        block_on(self.engine.collection(&Actor::Local, collection)).unwrap().documents
     }
 
     /// Everything that is stored, but for the catalog.

@@ -116,15 +116,19 @@ fn p02_a_code_leads_to_its_document_with_two_reads_and_an_id_with_one() {
     assert_eq!(reads(&|| by_code("A-222222")), (None, 1));
     let unknown = "approval:record:01ARZ3NDEKTSV4RRFFQ69G5FAV";
     assert_eq!(reads(&|| database.get("approvals", unknown)), (None, 1));
-    let lookup =
-        |values: &[Json]| code(block_on(database.engine.lookup("approvals", "code", values)));
+    let lookup = |values: &[Json]| {
+        code(block_on(database.engine.lookup(&Actor::Local, "approvals", "code", values)))
+    };
     assert!(lookup(&[json!("")]).starts_with("invalid_argument: `code`: \"\" is not an id"));
     assert!(lookup(&[json!(7)]).starts_with("invalid_argument: `code`: 7 is not an id"));
     let count = "invalid_argument: claim `code` takes 1 values: code";
     assert_eq!([lookup(&[]), lookup(&[json!("a"), json!("b")])], [count, count]);
-    let wrong = block_on(database.engine.lookup("approvals", "cod", &[json!("a")]));
+    let wrong = block_on(database.engine.lookup(&Actor::Local, "approvals", "cod", &[json!("a")]));
     assert_eq!(code(wrong), "invalid_argument: `approvals` has no unique claim `cod`");
-    assert!(code(block_on(database.engine.get("approvals", ""))).starts_with("invalid_argument"));
+    assert!(
+        code(block_on(database.engine.get(&Actor::Local, "approvals", "")))
+            .starts_with("invalid_argument")
+    );
 }
 
 #[test]
@@ -313,8 +317,8 @@ fn p17_a_store_that_fails_while_saving_fails_the_save_and_is_never_read_as_absen
     database.faults.inject(When::Every(Call::Get), Fault::Before(NO_SPACE));
     let code_of = [json!(code_of(&created))];
     let reads = [
-        code(block_on(database.engine.get("approvals", &created.key))),
-        code(block_on(database.engine.lookup("approvals", "code", &code_of))),
+        code(block_on(database.engine.get(&Actor::Local, "approvals", &created.key))),
+        code(block_on(database.engine.lookup(&Actor::Local, "approvals", "code", &code_of))),
     ];
     assert!(reads.iter().all(|read| read.starts_with("unavailable: ")), "{reads:?}");
     database.faults.reset();
@@ -346,7 +350,8 @@ fn p22_times_at_the_ends_of_the_range_are_in_order_and_equal_ones_by_identity() 
         data["created_at"] = json!(time);
         let created = database.create("approvals", &data).unwrap();
         expected.push((std::cmp::Reverse(*time), created.key.clone()));
-        let found = block_on(database.engine.get("approvals", &created.key)).unwrap();
+        let found =
+            block_on(database.engine.get(&Actor::Local, "approvals", &created.key)).unwrap();
         assert_eq!(found, Some(created));
     }
     expected.sort();

@@ -157,7 +157,7 @@ fn a_batch_needs_an_operation_and_an_actor_with_a_name() {
     check_refused(&database, &[], "invalid_argument: a batch needs at least one operation");
     for name in [String::new(), "x".repeat(129), "a\nb".to_owned()] {
         let batch = block_on(database.engine.batch(&Actor::User(name), &[person("a", "a@x")]));
-        assert!(code(batch).starts_with("invalid_argument: a user has 1 to 128 bytes"));
+        assert!(code(batch).starts_with("invalid_argument: a subject has 1 to 128 bytes"));
     }
     let longest = Actor::User("x".repeat(128));
     block_on(database.engine.batch(&longest, &[person("a", "a@x")])).unwrap();

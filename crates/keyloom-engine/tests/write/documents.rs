@@ -183,10 +183,11 @@ fn j11_get_many_keeps_the_order_with_repeated_and_missing_keys() {
     let a = database.create("notes", &json!({"name": "a"})).unwrap();
     let b = database.create("notes", &json!({"name": "b"})).unwrap();
     let keys = ["note:b", "note:x", "note:a", "note:b"];
-    let found = block_on(database.engine.get_many("notes", &keys)).unwrap();
+    let found = block_on(database.engine.get_many(&Actor::Local, "notes", &keys)).unwrap();
     assert_eq!(found, [Some(b.clone()), None, Some(a), Some(b)]);
-    assert_eq!(block_on(database.engine.get_many("notes", &[])).unwrap(), []);
-    let malformed = block_on(database.engine.get_many("notes", &["note:a", "nota:b"]));
+    assert_eq!(block_on(database.engine.get_many(&Actor::Local, "notes", &[])).unwrap(), []);
+    let malformed =
+        block_on(database.engine.get_many(&Actor::Local, "notes", &["note:a", "nota:b"]));
     assert!(code(malformed).starts_with("invalid_argument"));
 }
 
@@ -220,10 +221,13 @@ fn j26_collections_whose_names_begin_alike_do_not_leak_into_each_other() {
 fn j32_an_unknown_collection_is_named_together_with_those_that_exist() {
     let database = notes();
     let expected = "not_found: there is no collection `nots`; there are: notes";
-    assert_eq!(code(block_on(database.engine.get("nots", "note:a"))), expected);
-    assert_eq!(code(block_on(database.engine.get_many("nots", &["note:a"]))), expected);
-    assert_eq!(code(block_on(database.engine.lookup("nots", "x", &[]))), expected);
-    assert_eq!(code(block_on(database.engine.collection("nots"))), expected);
+    assert_eq!(code(block_on(database.engine.get(&Actor::Local, "nots", "note:a"))), expected);
+    assert_eq!(
+        code(block_on(database.engine.get_many(&Actor::Local, "nots", &["note:a"]))),
+        expected
+    );
+    assert_eq!(code(block_on(database.engine.lookup(&Actor::Local, "nots", "x", &[]))), expected);
+    assert_eq!(code(block_on(database.engine.collection(&Actor::Local, "nots"))), expected);
     assert_eq!(code(database.create("nots", &json!({}))), expected);
     assert_eq!(code(database.delete("nots", "note:a")), expected);
     let empty = Database::empty(Mode::Development);

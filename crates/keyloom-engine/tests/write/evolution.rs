@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use keyloom_engine::{Error, Mode, Precondition, Repair, SchemaStep};
+use keyloom_engine::{Actor, Error, Mode, Precondition, Repair, SchemaStep};
 use keyloom_key::{Head, Space};
 use keyloom_store::faults::{Call, Fault, NO_SPACE, When};
 use pollster::block_on;
@@ -38,7 +38,7 @@ fn people() -> Database {
 }
 
 fn states(database: &Database) -> Vec<String> {
-    let info = block_on(database.engine.collection("people")).unwrap();
+    let info = block_on(database.engine.collection(&Actor::Local, "people")).unwrap();
     info.indexes.iter().map(|index| format!("{} {}", index.path, index.state)).collect()
 }
 
@@ -223,7 +223,8 @@ fn a_unique_claim_that_two_documents_hold_is_named_and_can_be_settled() {
     assert_eq!(code(database.apply(&unique)), refused);
     assert_eq!(code(database.apply(&unique)), refused, "again and again");
     assert_eq!(states(&database), ["unique:age building"]);
-    let lookup = code(block_on(database.engine.lookup("people", "age", &[json!(30)])));
+    let lookup =
+        code(block_on(database.engine.lookup(&Actor::Local, "people", "age", &[json!(30)])));
     assert!(
         lookup.contains("`unique:age` would, but is still being built"),
         "not absent, but unknown: {lookup}"
@@ -233,7 +234,8 @@ fn a_unique_claim_that_two_documents_hold_is_named_and_can_be_settled() {
     database.apply(&unique).unwrap();
     assert_eq!(states(&database), ["unique:age ready"]);
     let held = |age: i64| {
-        let found = block_on(database.engine.lookup("people", "age", &[json!(age)])).unwrap();
+        let found = block_on(database.engine.lookup(&Actor::Local, "people", "age", &[json!(age)]))
+            .unwrap();
         found.map(|document| document.key)
     };
     let expected = ["person:a", "person:b", "person:c"].map(|key| Some(key.to_owned()));
@@ -335,7 +337,9 @@ fn rules_that_a_stored_document_contradicts_are_refused_and_nothing_changes() {
         (PEOPLE.replace("\"i64\"", "\"i64\", values = [30]"), "people.age: values: 40 is not one"),
     ] {
         let database = people();
-        let info = |database: &Database| block_on(database.engine.collection("people")).unwrap();
+        let info = |database: &Database| {
+            block_on(database.engine.collection(&Actor::Local, "people")).unwrap()
+        };
         let (entries, before) = (database.entries(), info(&database));
         let refused = code(database.apply(&wanted));
         let at = "invalid_argument: collections.people: the stored document `person:";

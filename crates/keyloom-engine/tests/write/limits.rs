@@ -127,7 +127,9 @@ fn the_bytes_of_a_commit() {
 #[test]
 fn the_keys_of_a_get() {
     let database = Database::new(FREE);
-    let get = |count: usize| code(block_on(database.engine.get_many("free", &vec!["a"; count])));
+    let get = |count: usize| {
+        code(block_on(database.engine.get_many(&Actor::Local, "free", &vec!["a"; count])))
+    };
     assert_eq!(get(GET_MANY_KEYS_MAX), "ok");
     assert_eq!(get(GET_MANY_KEYS_MAX + 1), too_large("keys of a get", GET_MANY_KEYS_MAX));
 }

@@ -245,7 +245,7 @@ fn r09_keys_with_wrong_segments_are_refused_on_write_and_on_read() {
             let refused = code(database.execute("reputations", action));
             assert!(refused.starts_with("invalid_argument: "), "{key}: {refused}");
         }
-        let read = code(block_on(database.engine.get("reputations", &key)));
+        let read = code(block_on(database.engine.get(&Actor::Local, "reputations", &key)));
         assert!(read.starts_with("invalid_argument: "), "an error, not nothing: {key}: {read}");
     }
     assert_eq!(database.entries(), []);
