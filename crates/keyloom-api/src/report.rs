@@ -103,8 +103,9 @@ pub struct PathCost {
 pub struct Collection {
     /// Its name.
     pub name: String,
-    /// How many documents it holds.
-    pub documents: u64,
+    /// How many documents it holds; absent for a caller who may not read all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<u64>,
     /// Its schema, in the shape of a schema file.
     pub schema: Json,
     /// Its indexes and unique claims.

@@ -85,7 +85,7 @@ pub(crate) fn path_cost(cost: engine::PathCost) -> api::PathCost {
 }
 
 pub(crate) fn change(change: engine::DocumentChange) -> api::Change {
-    let engine::DocumentChange { position, kind, collection, key, version } = change;
+    let engine::DocumentChange { position, kind, collection, key, version, subjects: _ } = change;
     let kind = match kind {
         engine::ChangeKind::Created => api::ChangeKind::Created,
         engine::ChangeKind::Updated => api::ChangeKind::Updated,

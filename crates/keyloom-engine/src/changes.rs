@@ -1,19 +1,28 @@
 //! The change feed: one item per document of a commit, written in that commit.
 //!
 //! ```text
-//! 01 | kind u8 | collection u16 | version u64 | packed components of the document key
+//! 01 | kind u8 | collection u16 | version u64 |            packed components of the document key
+//! 02 | kind u8 | collection u16 | version u64 | subjects | packed components of the document key
 //!      kind 1 created, 2 updated, 3 deleted; numbers big-endian
+//!      subjects: count u16, each as length u16 and UTF-8; they are written where the collection
+//!      shows documents to their owners only
 //! ```
+//!
+//! F1: A change tells whose document it was, before and after, so that it can be shown to them when
+//!     the document is gone. Where it does not tell, it is shown only to who may read everything.
 
 use keyloom_store::Position;
 
 use crate::catalog::Catalog;
-use crate::engine::Engine;
+use crate::engine::{Actor, Engine};
 use crate::error::Error;
 use crate::limits::PAGE_LIMIT_MAX;
 
-/// The format of a change, its first byte.
+/// The format of a change that anyone may hear of, its first byte.
 const FORMAT: u8 = 1;
+
+/// The format of a change that says whose document it is.
+const FORMAT_PERSONAL: u8 = 2;
 
 /// One change of one document. A document that moves to another key is deleted there and created
 /// here.
@@ -29,6 +38,8 @@ pub struct DocumentChange {
     pub key: String,
     /// The version that the change gave it.
     pub version: u64,
+    /// Whose document it is or was, where only they may hear of it: for [`Engine::shows`].
+    pub subjects: Vec<String>,
 }
 
 /// What happened to a document.
@@ -44,7 +55,15 @@ pub enum ChangeKind {
 }
 
 impl Engine {
-    /// At most `limit` changes behind a position, in commit order.
+    /// Whether a caller may hear of a change: he may read the document, or could before it went.
+    pub fn shows(&self, actor: &Actor, change: &DocumentChange) -> bool {
+        let catalog = self.catalog();
+        let collection = catalog.collections.get(&change.collection);
+        collection.is_some_and(|known| known.readable(actor).covers_subjects(&change.subjects))
+    }
+
+    /// At most `limit` changes behind a position, in commit order; of all callers: what is passed
+    /// on goes through [`Engine::shows`].
     pub async fn changes(
         &self,
         after: Position,
@@ -78,13 +97,22 @@ pub(crate) fn encode_change(
     kind: ChangeKind,
     collection: u16,
     version: u64,
+    subjects: &Option<Vec<String>>,
     packed: &[u8],
 ) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(12 + packed.len());
-    bytes.push(FORMAT);
+    let mut bytes = Vec::with_capacity(48 + packed.len());
+    bytes.push(if subjects.is_some() { FORMAT_PERSONAL } else { FORMAT });
     bytes.push(kind as u8);
     bytes.extend_from_slice(&collection.to_be_bytes());
     bytes.extend_from_slice(&version.to_be_bytes());
+    if let Some(subjects) = subjects {
+        let length = |length: usize| u16::try_from(length).expect("subjects are few and short");
+        bytes.extend_from_slice(&length(subjects.len()).to_be_bytes());
+        for subject in subjects {
+            bytes.extend_from_slice(&length(subject.len()).to_be_bytes());
+            bytes.extend_from_slice(subject.as_bytes());
+        }
+    }
     bytes.extend_from_slice(packed);
     bytes
 }
@@ -101,7 +129,8 @@ fn decode_change(
     bytes: &[u8],
 ) -> Result<DocumentChange, Error> {
     let damaged = |detail: &str| Error::corrupt(format!("change {}: {detail}", position.0));
-    let Some(([FORMAT, kind], rest)) = bytes.split_first_chunk() else {
+    let Some(([format @ (FORMAT | FORMAT_PERSONAL), kind], rest)) = bytes.split_first_chunk()
+    else {
         return Err(damaged("it is cut off or has a newer format"));
     };
     let kind = match kind {
@@ -111,7 +140,13 @@ fn decode_change(
         _ => return Err(damaged("its kind is unknown")),
     };
     let (id, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
-    let (version, packed) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
+    let (version, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
+    let (subjects, packed) = match *format {
+        FORMAT_PERSONAL => {
+            read_subjects(rest).ok_or_else(|| damaged("its subjects are cut off"))?
+        }
+        _ => (Vec::new(), rest),
+    };
     let collection = catalog
         .by_id(u16::from_be_bytes(*id))
         .ok_or_else(|| damaged("its collection is unknown"))?;
@@ -122,5 +157,19 @@ fn decode_change(
         collection: collection.name.clone(),
         key: collection.key.render(&values)?,
         version: u64::from_be_bytes(*version),
+        subjects,
     })
+}
+
+fn read_subjects(bytes: &[u8]) -> Option<(Vec<String>, &[u8])> {
+    let (count, mut rest) = bytes.split_first_chunk()?;
+    let mut subjects = Vec::new();
+    for _ in 0..u16::from_be_bytes(*count) {
+        let (length, behind) = rest.split_first_chunk()?;
+        let (subject, behind) =
+            behind.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        subjects.push(std::str::from_utf8(subject).ok()?.to_owned());
+        rest = behind;
+    }
+    Some((subjects, rest))
 }

@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use keyloom_key::{Ulid, UlidGenerator};
 use keyloom_store::{OrderedStore, Snapshot};
 
+use crate::access::Reach;
 use crate::catalog::{Catalog, CatalogRecord, PathState, catalog_key, compile};
 use crate::error::Error;
 use crate::limits::{UPDATE_ATTEMPTS, UPDATE_DELAY};
@@ -76,8 +77,8 @@ pub struct CollectionInfo {
     pub name: String,
     /// Its schema.
     pub schema: crate::schema::CollectionSchema,
-    /// How many documents it holds.
-    pub documents: u64,
+    /// How many documents it holds; `None` for a caller who may not read all of them.
+    pub documents: Option<u64>,
     /// Its indexes and unique claims.
     pub indexes: Vec<IndexInfo>,
 }
@@ -133,11 +134,14 @@ impl Engine {
     }
 
     /// What there is to know of one collection.
-    pub async fn collection(&self, _actor: &Actor, name: &str) -> Result<CollectionInfo, Error> {
+    pub async fn collection(&self, actor: &Actor, name: &str) -> Result<CollectionInfo, Error> {
         let catalog = self.catalog();
         let collection = catalog.collection(name)?;
         let snapshot = self.store.snapshot().await?;
-        let documents = crate::read::document_count(&*snapshot, collection).await?;
+        let documents = match collection.readable(actor) {
+            Reach::All => Some(crate::read::document_count(&*snapshot, collection).await?),
+            Reach::Own(_) | Reach::Nothing => None,
+        };
         let info = |role: &str, path: &crate::catalog::Path| IndexInfo {
             path: format!("{role}:{}", path.name),
             template: path.template.text().to_owned(),

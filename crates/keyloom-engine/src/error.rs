@@ -59,6 +59,14 @@ pub enum Error {
         /// What was found, and what is allowed.
         detail: String,
     },
+    /// The caller may not do this, whatever the request looks like.
+    #[error("`{collection}`: {detail}")]
+    Forbidden {
+        /// The collection.
+        collection: String,
+        /// Who may.
+        detail: String,
+    },
     /// Somebody else was first: read again, then retry.
     #[error(
         "version conflict on `{key}`: expected {}, stored {}",
@@ -145,6 +153,7 @@ impl Error {
             Error::UnknownCollection { .. } | Error::NotFound { .. } => "not_found",
             Error::UniqueViolation { .. } => "unique_violation",
             Error::RuleViolation { .. } => "rule_violation",
+            Error::Forbidden { .. } => "forbidden",
             Error::VersionConflict { .. } => "version_conflict",
             Error::PreconditionRequired { .. } => "precondition_required",
             Error::NoIndex(_) => "no_index",

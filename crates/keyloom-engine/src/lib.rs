@@ -4,6 +4,7 @@
 //! their execution. Planning, rules and key building are plain functions; only the modules that
 //! drive the store await.
 
+mod access;
 mod apply;
 mod catalog;
 mod changes;

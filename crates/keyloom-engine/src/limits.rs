@@ -19,6 +19,9 @@ pub const DESCRIPTION_CHARS_MAX: usize = 1024;
 /// The longest name of an owner, in bytes. It may stand in a key.
 pub const OWNER_BYTES_MAX: usize = 128;
 
+/// The most fields that say whose a document is. Each is a condition of every list.
+pub const SUBJECTS_MAX: usize = 4;
+
 /// The most elements of an array field. With an index on its elements each one is a key.
 pub const ARRAY_ELEMENTS_MAX: usize = 256;
 
@@ -39,6 +42,11 @@ pub const PAGE_BYTES_MAX: usize = 8 << 20;
 
 /// The most ranges of one plan (`in` lists times unions times shards): all are open at once.
 pub const RANGES_MAX: usize = 128;
+
+/// The most keys that a page reads to find a caller's own documents where no key leads with their
+/// owner. A page of the usual size costs milliseconds even if none of them is his; it is then empty
+/// and says where to go on.
+pub const OWN_KEYS_MAX: usize = 5_000;
 
 /// The most keys that an explicit scan may be allowed to read for one page.
 pub const SCAN_BUDGET_MAX: usize = 1_000_000;

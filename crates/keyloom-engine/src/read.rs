@@ -1,13 +1,15 @@
 //! Reads of single documents: by key, by many keys, by unique claim.
 //!
 //! R1: A get is one key read, a lookup by claim two.
+//! R2: A document that the caller may not read is absent (A1 in `access`).
 
 use keyloom_key::{Head, Space, Value};
 use keyloom_store::Snapshot;
 use serde_json::Value as Json;
 
+use crate::access::Reach;
 use crate::catalog::{Collection, Path, PathState};
-use crate::document::Document;
+use crate::document::{Document, HeadRecord};
 use crate::engine::{Actor, Engine};
 use crate::error::{Error, NoIndex};
 use crate::limits::GET_MANY_KEYS_MAX;
@@ -16,7 +18,7 @@ impl Engine {
     /// The document with this key in text spelling.
     pub async fn get(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         key: &str,
     ) -> Result<Option<Document>, Error> {
@@ -25,13 +27,13 @@ impl Engine {
         let packed = parse_key(collection, key)?;
         let snapshot = self.store.snapshot().await?;
         let Some(stored) = snapshot.get(&packed).await? else { return Ok(None) };
-        Document::stored(key.to_owned(), stored.value).map(Some)
+        shown(collection, &collection.readable(actor), key.to_owned(), stored.value)
     }
 
     /// The documents with these keys, in their order; an absent one is `None` in its place.
     pub async fn get_many(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         keys: &[&str],
     ) -> Result<Vec<Option<Document>>, Error> {
@@ -47,11 +49,12 @@ impl Engine {
         let packed: Result<Vec<_>, _> = keys.iter().map(|key| parse_key(collection, key)).collect();
         let snapshot = self.store.snapshot().await?;
         let stored = snapshot.get_many(&packed?).await?;
+        let readable = collection.readable(actor);
         let mut documents = Vec::with_capacity(keys.len());
         for (key, stored) in keys.iter().zip(stored) {
             documents.push(match stored {
                 None => None,
-                Some(stored) => Some(Document::stored((*key).to_owned(), stored.value)?),
+                Some(stored) => shown(collection, &readable, (*key).to_owned(), stored.value)?,
             });
         }
         Ok(documents)
@@ -60,7 +63,7 @@ impl Engine {
     /// The document that holds a unique claim: its values, in the order of the claim's template.
     pub async fn lookup(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         unique: &str,
         values: &[Json],
@@ -74,7 +77,7 @@ impl Engine {
         let packed = claim.path.pack(&claim_values(&claim.path, values)?)?;
         let snapshot = self.store.snapshot().await?;
         if claim.path.state == PathState::Building {
-            let documents = document_count(&*snapshot, collection).await?;
+            let documents = told_count(&*snapshot, collection, &collection.readable(actor)).await?;
             return Err(unfinished(collection, &claim.path, documents));
         }
         let Some(held) = snapshot.get(&packed).await? else { return Ok(None) };
@@ -82,7 +85,20 @@ impl Engine {
         let Some(stored) = snapshot.get(&key).await? else {
             return Err(Error::corrupt(format!("claim `{unique}` names no document")));
         };
-        Document::stored(collection.key.respell(&key)?, stored.value).map(Some)
+        let key = collection.key.respell(&key)?;
+        shown(collection, &collection.readable(actor), key, stored.value)
+    }
+}
+
+/// How many documents a collection holds, for a caller who may read all of them; 0 for others.
+pub(crate) async fn told_count(
+    snapshot: &dyn Snapshot,
+    collection: &Collection,
+    readable: &Reach,
+) -> Result<u64, Error> {
+    match readable {
+        Reach::All => document_count(snapshot, collection).await,
+        Reach::Own(_) | Reach::Nothing => Ok(0),
     }
 }
 
@@ -122,6 +138,19 @@ pub(crate) fn key_from_claim(collection: &Collection, value: &[u8]) -> Vec<u8> {
     collection.key.head.write(&mut key);
     key.extend_from_slice(value);
     key
+}
+
+/// A document, for a caller who may read it.
+fn shown(
+    collection: &Collection,
+    readable: &Reach,
+    key: String,
+    stored: Vec<u8>,
+) -> Result<Option<Document>, Error> {
+    if *readable != Reach::All && !readable.covers(collection, &HeadRecord::decode(&stored)?)? {
+        return Ok(None);
+    }
+    Document::stored(key, stored).map(Some)
 }
 
 fn unfinished(collection: &Collection, path: &Path, documents: u64) -> Error {

@@ -13,7 +13,8 @@ use crate::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(), Failure> {
     let Export { collection } = export;
-    let total = session.engine.collection(&session.actor, &collection).await?.documents;
+    let info = session.engine.collection(&session.actor, &collection).await?;
+    let total = info.documents.unwrap_or(0);
     let mut progress = Progress::start("export");
     let mut query = Query { limit: Some(PAGE_LIMIT_MAX), ..Query::default() };
     let mut exported = 0;

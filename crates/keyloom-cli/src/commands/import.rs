@@ -129,7 +129,7 @@ impl Job<'_, '_> {
         if operations.is_empty() {
             return Ok(());
         }
-        let actor = owner.map_or_else(|| self.session.actor.clone(), Actor::User);
+        let actor = owner.map_or_else(|| self.session.actor.clone(), Actor::Admin);
         let done = create(&self.session.engine, &actor, &operations).await;
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         match done {

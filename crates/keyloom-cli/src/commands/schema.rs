@@ -135,9 +135,9 @@ fn tell_change(output: &mut Output, change: &SchemaChange) -> Result<(), Failure
 fn tell_collection(output: &mut Output, info: &CollectionInfo) -> Result<(), Failure> {
     let CollectionInfo { name, schema, documents, indexes } = info;
     output.bold(name)?;
-    let mut about = counted(*documents, "document");
-    about.extend(schema.about.iter().map(|text| format!(" · {text}")));
-    output.dim(about)?;
+    let documents = documents.map(|documents| counted(documents, "document"));
+    let about: Vec<String> = documents.into_iter().chain(schema.about.clone()).collect();
+    output.dim(about.join(" · "))?;
     let mut paths = Table::new(["path", "template", "state"]);
     paths.row(["key", &schema.key, "ready"]);
     for index in indexes {

@@ -12,8 +12,9 @@ use super::{
     CREATED_AT, Capacity, Catalog, Collection, Condition, Freeze, Index, OWNER, Path, Set, Source,
     UPDATED_AT, Unique, link, size,
 };
+use crate::access::Access;
 use crate::error::Error;
-use crate::limits::{PATHS_MAX, SCHEMA_FIELDS_MAX, SET_DOCUMENTS_MAX};
+use crate::limits::{PATHS_MAX, SCHEMA_FIELDS_MAX, SET_DOCUMENTS_MAX, SUBJECTS_MAX};
 use crate::schema::{CollectionSchema, IndexSchema, WhenFull, Words};
 
 /// The name of the claim behind `one_per_owner`.
@@ -67,6 +68,11 @@ fn compile_collection(stored: &CollectionRecord) -> Result<Collection, Error> {
         key,
         uniques: Vec::new(),
         indexes: Vec::new(),
+        access: Access {
+            read: schema.access.read,
+            write: schema.access.write,
+            subjects: Vec::new(),
+        },
         freeze: None,
         capacity: None,
         sets: Vec::new(),
@@ -78,6 +84,7 @@ fn compile_collection(stored: &CollectionRecord) -> Result<Collection, Error> {
     }
     compile_uniques(&mut collection, stored)?;
     compile_indexes(&mut collection, stored)?;
+    collection.access.subjects = compile_subjects(&collection)?;
     collection.freeze = compile_freeze(&collection)?;
     collection.capacity = compile_capacity(&collection)?;
     collection.sets = compile_sets(&collection)?;
@@ -117,6 +124,7 @@ fn compile_fields(name: &str, schema: &CollectionSchema) -> Result<Vec<Field>, E
             }
         }
     }
+    compile_by(name, schema, &mut fields)?;
     if let Some(derive) = &schema.derive {
         for kept in derive.sum.keys().chain(&derive.count) {
             match fields.iter_mut().find(|field| field.name == *kept) {
@@ -131,6 +139,60 @@ fn compile_fields(name: &str, schema: &CollectionSchema) -> Result<Vec<Field>, E
         }
     }
     Ok(fields)
+}
+
+/// Resolves, for each value that only some may set, who that is.
+fn compile_by(name: &str, schema: &CollectionSchema, fields: &mut [Field]) -> Result<(), Error> {
+    for (field, rules) in &schema.fields {
+        for (word, holder) in rules.by.iter().flatten() {
+            let at = format!("fields.{field}.by");
+            let source =
+                subject_source(fields, holder).map_err(|detail| wrong(name, &at, detail))?;
+            let known = fields.iter_mut().find(|known| known.name == *field);
+            let Some(Field { kind: FieldKind::Key(kind), by, .. }) = known else { continue };
+            kind.parse_text(word).map_err(|error| wrong(name, &at, error.to_string()))?;
+            by.insert(word.clone(), source);
+        }
+    }
+    Ok(())
+}
+
+/// What holds a subject: a field that a subject can be compared with, or the owner.
+fn subject_source(fields: &[Field], name: &str) -> Result<Source, String> {
+    if name == OWNER {
+        return Ok(Source::Owner);
+    }
+    let place = fields.iter().position(|field| field.name == name);
+    let field = place.and_then(|place| fields.get(place));
+    match (place, field.map(|field| &field.kind)) {
+        (Some(place), Some(FieldKind::Key(kind)))
+            if !matches!(kind, Kind::Bool | Kind::Enum(_)) =>
+        {
+            Ok(Source::Field(place))
+        }
+        (Some(_), _) => Err(format!("`{name}` has a type that holds no subject")),
+        (None, _) => Err(format!("there is no field `{name}`")),
+    }
+}
+
+fn compile_subjects(collection: &Collection) -> Result<Vec<Source>, Error> {
+    let named = &collection.schema.access.subjects;
+    if named.is_empty() {
+        return Ok(vec![Source::Owner]);
+    }
+    if named.len() > SUBJECTS_MAX {
+        let detail = format!("more than {SUBJECTS_MAX} fields");
+        return Err(wrong(&collection.name, "access.subjects", detail));
+    }
+    let mut subjects = Vec::with_capacity(named.len());
+    for name in named {
+        let source = subject_source(&collection.fields, name)
+            .map_err(|detail| wrong(&collection.name, "access.subjects", detail))?;
+        if !subjects.contains(&source) {
+            subjects.push(source);
+        }
+    }
+    Ok(subjects)
 }
 
 /// A compiled template that does not know its place yet.

@@ -174,7 +174,8 @@ fn change_collection(
         return Err(wrong(&stored.name, "derive", detail));
     }
     change_paths(stored, wanted, documents, steps);
-    if stored.schema.fields != wanted.fields {
+    let documents = if stored.schema.fields == wanted.fields { 0 } else { documents };
+    if rules(&stored.schema) != rules(wanted) {
         steps.push(SchemaStep::RulesChanged {
             collection: stored.name.clone(),
             check_documents: documents,
@@ -183,6 +184,14 @@ fn change_collection(
     stored.schema = wanted.clone();
     stored.next_schema = None;
     Ok(())
+}
+
+/// What a schema says beside its paths, which are steps of their own.
+fn rules(schema: &CollectionSchema) -> CollectionSchema {
+    let mut rules = schema.clone();
+    (rules.about, rules.one_per_owner) = (None, None);
+    (rules.indexes, rules.unique) = (BTreeMap::new(), BTreeMap::new());
+    rules
 }
 
 fn change_paths(

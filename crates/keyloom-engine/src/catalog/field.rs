@@ -7,6 +7,7 @@ use keyloom_key::{Kind, Value};
 use regex::Regex;
 use serde_json::Value as Json;
 
+use super::Source;
 use crate::schema::{FieldSchema, Length};
 
 /// A field with its rules, compiled.
@@ -27,6 +28,8 @@ pub(crate) struct Field {
     pub(crate) generate: Option<Generate>,
     pub(crate) frozen: bool,
     pub(crate) transitions: Option<BTreeMap<String, Vec<String>>>,
+    /// For each value, what holds the subject that alone may set it.
+    pub(crate) by: BTreeMap<String, Source>,
     pub(crate) differs_from: Option<usize>,
     pub(crate) refers_to: Option<Reference>,
     /// Whether the engine keeps it (sum or count of another collection).
@@ -71,7 +74,8 @@ impl Field {
         self.required || self.default.is_some() || self.generate.is_some() || self.derived
     }
 
-    /// Compiles what can be known from the field alone; `differs_from` is resolved by the caller.
+    /// Compiles what can be known from the field alone; `differs_from` and `by` are
+    /// resolved by the caller.
     pub(crate) fn compile(name: &str, schema: &FieldSchema) -> Result<Field, String> {
         check_name(name)?;
         let (kind, array) = compile_kind(schema)?;
@@ -88,6 +92,9 @@ impl Field {
         if schema.transitions.is_some() && (array || !matches!(kind, FieldKind::Key(Kind::Enum(_))))
         {
             return Err("`transitions` fits an enum only".to_owned());
+        }
+        if schema.by.is_some() && (array || !matches!(kind, FieldKind::Key(Kind::Enum(_)))) {
+            return Err("`by` fits an enum only".to_owned());
         }
         for bounds in [schema.length, schema.elements].into_iter().flatten() {
             if bounds.min.unwrap_or(0) > bounds.max.unwrap_or(usize::MAX) {
@@ -110,6 +117,7 @@ impl Field {
             length: schema.length,
             elements: schema.elements,
             frozen: schema.frozen,
+            by: BTreeMap::new(),
             differs_from: None,
             derived: false,
             kind,

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use keyloom_key::{Head, Kind, Tail, Template, Value};
 use keyloom_store::{KeyRange, Stamp};
 
+use crate::access::Access;
 use crate::engine::Mode;
 use crate::error::Error;
 use crate::schema::{CollectionSchema, OnePerOwner, WhenFull};
@@ -57,6 +58,7 @@ pub(crate) struct Collection {
     pub(crate) key: Path,
     pub(crate) uniques: Vec<Unique>,
     pub(crate) indexes: Vec<Index>,
+    pub(crate) access: Access,
     pub(crate) freeze: Option<Freeze>,
     pub(crate) capacity: Option<Capacity>,
     pub(crate) sets: Vec<Set>,

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::limits::ARRAY_ELEMENTS_MAX;
 
 /// The values of a document, in the order of its collection's fields.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Record {
     values: Vec<Option<FieldValue>>,
 }

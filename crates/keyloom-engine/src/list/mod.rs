@@ -17,12 +17,13 @@ use std::ops::Bound;
 
 use keyloom_key::{Kind, Value};
 
+use crate::access::Reach;
 use crate::catalog::{Collection, Source};
 use crate::document::Document;
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
 use crate::query::{
-    Asked, Branch, Cost, Counted, Matchers, Plan, Reader, Refusal, Request, Sort, Term,
+    Asked, Branch, Cost, Counted, Matchers, Plan, Reader, Refusal, Request, Sort, Term, Wanted,
     check_limit, check_scan, count_matches, documents, narrow, planned, read_page, write_cursor,
 };
 use crate::read::document_count;
@@ -121,20 +122,24 @@ impl Engine {
     /// A page of the documents that match.
     pub async fn list(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         list: &List,
     ) -> Result<Listed, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = read_list(collection, list)?;
+        let readable = collection.readable(actor);
+        let own = with_order(collection, request.within(&readable), list.order);
+        let own = Request { asked: own.asked, ..request.clone() };
         let request = with_order(collection, request, list.order);
-        let plan = planned(&*snapshot, collection, &request).await?;
+        let wanted = Wanted::Page { asked: &request, own: &own };
+        let plan = planned(&*snapshot, collection, &readable, wanted).await?;
         let mut reader = Reader::new(&*snapshot, collection);
         let secret = &catalog.record.secret;
         let after = match &list.start_after {
             None => None,
-            Some(text) => Some(start::position(&mut reader, secret, &plan, text).await?),
+            Some(text) => Some(start::position(&mut reader, &readable, secret, &plan, text).await?),
         };
         let is_first = after.is_none();
         let found = read_page(&mut reader, &plan, request.limit, after).await?;
@@ -158,19 +163,20 @@ impl Engine {
     /// How many documents match, whatever the limit; order and `start_after` do not matter.
     pub async fn count_list(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         list: &List,
     ) -> Result<Counted, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = read_list(collection, list)?;
-        if request.asks_for_all() {
+        let readable = collection.readable(actor);
+        if request.asks_for_all() && readable == Reach::All {
             let count = document_count(&*snapshot, collection).await?;
             let cost = Cost { keys_read: 1, documents_read: 0, ranges: 1 };
             return Ok(Counted { count, cost, plan: Plan::counter() });
         }
-        let plan = planned(&*snapshot, collection, &request).await?;
+        let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let mut reader = Reader::new(&*snapshot, collection);
         let count = count_matches(&mut reader, &plan).await?;
         Ok(Counted { count, cost: reader.cost, plan })

@@ -5,6 +5,7 @@
 
 use keyloom_key::{Tail, Value};
 
+use crate::access::Reach;
 use crate::catalog::Collection;
 use crate::document::{Facts, HeadRecord, Record, path_keys};
 use crate::error::Error;
@@ -13,6 +14,7 @@ use crate::query::{Candidate, Plan, Position, Reader, is_chain, is_cursor, read_
 /// The position of a `next`, or of a document by its key.
 pub(super) async fn position(
     reader: &mut Reader<'_>,
+    readable: &Reach,
     secret: &[u8; 16],
     plan: &Plan,
     text: &str,
@@ -33,7 +35,10 @@ pub(super) async fn position(
     let candidate = candidate.expect("a plan is run with the collection that it was made for");
     let key = match derived(collection, &candidate, &values)? {
         Some(key) => key,
-        None => looked_up(reader, plan, &candidate, &document, text).await?,
+        None => {
+            let asked = Asked { readable, document: &document, text };
+            looked_up(reader, plan, &candidate, asked).await?
+        }
     };
     if is_chain(plan) {
         return Ok(Position::Key(key));
@@ -68,16 +73,31 @@ fn derived(
     Ok(Some(start))
 }
 
+/// A document that a page is to begin behind.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// What the caller may read: what he may not is not there.
+    readable: &'a Reach,
+    document: &'a [u8],
+    text: &'a str,
+}
+
 /// The key of the stored document under a path.
 async fn looked_up(
     reader: &mut Reader<'_>,
     plan: &Plan,
     candidate: &Candidate<'_>,
-    document: &[u8],
-    text: &str,
+    asked: Asked<'_>,
 ) -> Result<Vec<u8>, Error> {
+    let Asked { readable, document, text } = asked;
     reader.cost.documents_read += 1;
-    let Some(stored) = reader.snapshot.get(document).await? else {
+    let mut stored = reader.snapshot.get(document).await?;
+    if let Some(found) = &stored
+        && !readable.covers(reader.collection, &HeadRecord::decode(&found.value)?)?
+    {
+        stored = None;
+    }
+    let Some(stored) = stored else {
         return Err(Error::invalid(format!(
             "start_after: there is no document `{text}`, and its place in this order went with it: \
              send the `next` of the page instead"

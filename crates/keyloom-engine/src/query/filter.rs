@@ -58,7 +58,7 @@ impl Residue {
     pub(crate) fn holds(&self, key: &str, record: &Record, head: &HeadRecord<'_>) -> bool {
         let facts = Facts::from(*head);
         let holds = |branch: &Branch| {
-            branch.iter().all(|(source, term)| term_holds(*source, term, record, &facts))
+            branch.iter().all(|(source, term)| term.holds_of(*source, record, &facts))
         };
         let Matchers { key: key_matcher, description } = &self.matchers;
         holds(&self.all)
@@ -107,11 +107,14 @@ pub(crate) fn is_first_key(
     Ok(true)
 }
 
-fn term_holds(source: Source, term: &Term, record: &Record, facts: &Facts<'_>) -> bool {
-    if let Source::Field(field) = source
-        && let Some(FieldValue::Array(elements)) = record.get(field)
-    {
-        return elements.iter().any(|element: &Value| term.holds(element));
+impl Term {
+    /// Whether a document satisfies it; of an array, one element.
+    pub(crate) fn holds_of(&self, source: Source, record: &Record, facts: &Facts<'_>) -> bool {
+        if let Source::Field(field) = source
+            && let Some(FieldValue::Array(elements)) = record.get(field)
+        {
+            return elements.iter().any(|element: &Value| self.holds(element));
+        }
+        record.source(source, facts).is_some_and(|value| self.holds(&value))
     }
-    record.source(source, facts).is_some_and(|value| term.holds(&value))
 }

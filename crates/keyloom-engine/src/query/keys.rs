@@ -9,6 +9,7 @@ use super::cursor::{read_cursor, write_cursor};
 use super::execute::{Reader, read_page};
 use super::request::check_limit;
 use super::{Cost, Plan};
+use crate::access::{Reach, forbidden};
 use crate::catalog::Collection;
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
@@ -40,10 +41,11 @@ pub struct KeyPage {
 }
 
 impl Engine {
-    /// The keys that are stored under one path of a collection.
+    /// The keys that are stored under one path of a collection, for callers who may read all of its
+    /// documents.
     pub async fn keys(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         query: &KeyQuery,
     ) -> Result<KeyPage, Error> {
@@ -51,6 +53,9 @@ impl Engine {
         let limit = check_limit(*limit)?;
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
+        if collection.readable(actor) != Reach::All {
+            return Err(forbidden(collection, "keys are for those who may read all documents"));
+        }
         let candidate = named_path(collection, path.as_deref())?;
         let (bound, tails) = match prefix {
             None => (Vec::new(), Vec::new()),

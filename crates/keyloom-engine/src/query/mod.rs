@@ -35,12 +35,13 @@ use std::sync::Arc;
 use keyloom_store::Snapshot;
 use serde_json::Value as Json;
 
+use crate::access::Reach;
 use crate::catalog::{Catalog, Collection};
 use crate::document::Document;
 use crate::engine::{Actor, Engine};
 use crate::error::{Error, NoIndex};
-use crate::limits::PAGE_LIMIT_DEFAULT;
-use crate::read::document_count;
+use crate::limits::{OWN_KEYS_MAX, PAGE_LIMIT_DEFAULT};
+use crate::read::{document_count, told_count};
 
 pub use keys::{KeyPage, KeyQuery};
 pub use plan::{Plan, PlanRange, ScanNote};
@@ -204,14 +205,15 @@ impl Engine {
     /// A page of the documents that satisfy a query.
     pub async fn query(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         query: &Query,
     ) -> Result<Page, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, query)?;
-        let plan = planned(&*snapshot, collection, &request).await?;
+        let readable = collection.readable(actor);
+        let plan = planned(&*snapshot, collection, &readable, Wanted::page(&request)).await?;
         let secret = &catalog.record.secret;
         let after = match &query.after {
             Some(text) => Some(read_cursor(secret, &plan, collection, text)?),
@@ -230,34 +232,36 @@ impl Engine {
     /// The plan of a query, without running it.
     pub async fn explain(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         query: &Query,
     ) -> Result<Plan, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, query)?;
-        planned(&*snapshot, collection, &request).await
+        let readable = collection.readable(actor);
+        planned(&*snapshot, collection, &readable, Wanted::page(&request)).await
     }
 
     /// How many documents satisfy a query; with `distinct`, how many groups there are. Order,
     /// limit, cursor and selection do not matter. Without any condition it is one key read.
     pub async fn count(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         query: &Query,
     ) -> Result<Counted, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, &unordered(query))?;
+        let readable = collection.readable(actor);
         let mut reader = Reader::new(&*snapshot, collection);
-        if request.asks_for_all() {
+        if request.asks_for_all() && readable == Reach::All {
             let count = document_count(&*snapshot, collection).await?;
             let cost = Cost { keys_read: 1, documents_read: 0, ranges: 1 };
             return Ok(Counted { count, cost, plan: Plan::counter() });
         }
-        let plan = planned(&*snapshot, collection, &request).await?;
+        let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let count = count_matches(&mut reader, &plan).await?;
         Ok(Counted { count, cost: reader.cost, plan })
     }
@@ -265,7 +269,7 @@ impl Engine {
     /// Whether any document satisfies a query: reads one key where a key serves it.
     pub async fn exists(
         &self,
-        _actor: &Actor,
+        actor: &Actor,
         collection: &str,
         query: &Query,
     ) -> Result<Existence, Error> {
@@ -273,7 +277,9 @@ impl Engine {
         let collection = catalog.collection(collection)?;
         let query = Query { limit: Some(1), distinct: None, ..unordered(query) };
         let request = Request::read(collection, &query)?;
-        let plan = planned(&*snapshot, collection, &request).await?.for_existence();
+        let readable = collection.readable(actor);
+        let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
+        let plan = plan.for_existence();
         let mut reader = Reader::new(&*snapshot, collection);
         let exists = execute::any_match(&mut reader, &plan).await?;
         Ok(Existence { exists, cost: reader.cost, plan })
@@ -296,17 +302,56 @@ impl Engine {
     }
 }
 
-/// The plan of a request, or the error that says which key is missing.
+/// What a plan is made for.
+#[derive(Clone, Copy)]
+pub(crate) enum Wanted<'r> {
+    /// A number or a yes: it is exact, or refused.
+    Exactly(&'r Request),
+    /// A page, which may be short.
+    Page {
+        /// What is asked.
+        asked: &'r Request,
+        /// The same in the order in which the caller's own documents are wanted.
+        own: &'r Request,
+    },
+}
+
+impl<'r> Wanted<'r> {
+    /// A page, in the same order for whoever asks.
+    pub(crate) fn page(asked: &'r Request) -> Wanted<'r> {
+        Wanted::Page { asked, own: asked }
+    }
+}
+
+/// The plan of a request within a caller's reach, or the error that says which key is missing.
+///
+/// Whose a document is becomes a condition like any other. For a page that keys serve, but not with
+/// this condition, it is left to the documents, within a budget (Q3 holds: the plan says so).
 pub(crate) async fn planned(
     snapshot: &dyn Snapshot,
     collection: &Collection,
-    request: &Request,
+    readable: &Reach,
+    wanted: Wanted<'_>,
 ) -> Result<Plan, Error> {
-    match plan(collection, request) {
-        Ok(plan) => Ok(plan),
-        Err(Refusal::Invalid(error)) => Err(error),
-        Err(Refusal::NoIndex { reason, suggest, keys_per_write }) => {
-            let backfill_documents = document_count(snapshot, collection).await?;
+    let (Wanted::Exactly(own) | Wanted::Page { own, .. }) = wanted;
+    let narrowed = (*readable != Reach::All).then(|| own.within(readable));
+    let refusal = match plan(collection, narrowed.as_ref().unwrap_or(own)) {
+        Ok(plan) => return Ok(plan),
+        Err(refusal) => refusal,
+    };
+    if let (Reach::Own(_), Wanted::Page { asked, .. }) = (readable, wanted)
+        && asked.distinct.is_none()
+        && plan(collection, asked).is_ok()
+    {
+        let request = Request { scan: Some(OWN_KEYS_MAX), ..asked.within(readable) };
+        if let Ok(plan) = plan(collection, &request) {
+            return Ok(plan);
+        }
+    }
+    match refusal {
+        Refusal::Invalid(error) => Err(error),
+        Refusal::NoIndex { reason, suggest, keys_per_write } => {
+            let backfill_documents = told_count(snapshot, collection, readable).await?;
             let collection = collection.name.clone();
             let refused =
                 NoIndex { collection, reason, suggest, backfill_documents, keys_per_write };

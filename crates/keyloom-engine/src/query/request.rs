@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use super::filter::Matchers;
 use super::term::{Branch, Term, narrow};
 use super::{Filter, OrderBy, Query, Sort, Test};
+use crate::access::Reach;
 use crate::catalog::{CREATED_AT, Collection, OWNER, Source, UPDATED_AT, scalar};
 use crate::error::Error;
 use crate::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, SCAN_BUDGET_MAX};
@@ -77,6 +78,35 @@ impl Request {
         };
         request.check_presence(collection)?;
         Ok(request)
+    }
+
+    /// The same request, for the documents within a caller's reach.
+    pub(crate) fn within(&self, reach: &Reach) -> Request {
+        let mut request = self.clone();
+        match reach {
+            Reach::All => {}
+            Reach::Nothing => request.filter = None,
+            Reach::Own(terms) => match terms.as_slice() {
+                [(source, term)] => {
+                    let filter = request.filter.take();
+                    request.filter =
+                        filter.and_then(|branch| narrow(branch, *source, term.clone()));
+                }
+                // What is asked for is his already.
+                terms if request.filter.iter().flatten().any(|asked| terms.contains(asked)) => {}
+                terms => {
+                    let asked = request.any.take().unwrap_or_else(|| vec![Branch::new()]);
+                    let each = asked.iter().flat_map(|branch| {
+                        let own = terms.iter().filter_map(|(source, term)| {
+                            narrow(branch.clone(), *source, term.clone())
+                        });
+                        own.collect::<Vec<_>>()
+                    });
+                    request.any = Some(each.collect());
+                }
+            },
+        }
+        request
     }
 
     /// The conjunctions of which a result satisfies at least one; empty if nothing can match.

@@ -71,7 +71,18 @@ impl Term {
 
     /// Whether it leaves one value only.
     pub(crate) fn is_single(&self) -> bool {
-        matches!(self, Term::OneOf(values) if values.len() == 1)
+        self.single().is_some()
+    }
+
+    /// The one value that it leaves, if it leaves no other.
+    pub(crate) fn single(&self) -> Option<&Value> {
+        match self {
+            Term::OneOf(values) => match values.as_slice() {
+                [value] => Some(value),
+                _ => None,
+            },
+            Term::Within(_) => None,
+        }
     }
 }
 

@@ -43,6 +43,9 @@ pub struct FieldSchema {
     /// From each value, the values that may follow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transitions: Option<Transitions>,
+    /// For each value, the field whose subject alone may set it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<BTreeMap<String, String>>,
     /// Another field whose value it must not have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub differs_from: Option<String>,

@@ -4,6 +4,7 @@
 //!     checked by the catalog, which knows all collections.
 //! S2: A member that is not known is an error, so that a typing error never turns a rule off.
 
+mod access;
 mod field;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::limits::SCHEMA_BYTES_MAX;
 
+pub use access::{AccessRule, AccessSchema};
 pub use field::{FieldSchema, Length, Transitions, Words};
 
 /// Collections by name, as one or more files declare them.
@@ -48,6 +50,12 @@ pub struct CollectionSchema {
     /// Whether an owner may have one document only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_per_owner: Option<OnePerOwner>,
+    /// Who may read and write its documents.
+    #[serde(default, skip_serializing_if = "AccessSchema::is_default")]
+    pub access: AccessSchema,
+    /// How many changes a caller may make here who is no administrator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes_max: Option<u64>,
     /// How many documents there may be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacitySchema>,

@@ -133,6 +133,23 @@ impl DocumentChange {
         i64::from(self.new.is_some()) - i64::from(self.old.is_some())
     }
 
+    /// Whose document it is or was, where that decides who hears of the change.
+    pub(super) fn subjects(&self) -> Option<Vec<String>> {
+        let collection = &self.collection;
+        if !collection.access.is_personal() {
+            return None;
+        }
+        let old = self.old.as_ref().map(|old| (&old.record, old.head().owner));
+        let new = self.new.as_ref().map(|new| (&new.record, new.owner.as_deref()));
+        let mut subjects: Vec<String> = Vec::new();
+        for (record, owner) in old.into_iter().chain(new) {
+            subjects.extend(collection.subjects_of(record, owner));
+        }
+        subjects.sort_unstable();
+        subjects.dedup();
+        Some(subjects)
+    }
+
     /// The version before, if there was one.
     pub(super) fn old_version(&self) -> Option<u64> {
         self.old.as_ref().map(|old| old.head().version)

@@ -11,6 +11,7 @@ use super::Written;
 use super::change::{DocumentChange, tombstone_key};
 use super::explain::spell_key;
 use super::keys::{index_writes, key_change};
+use super::quota::Quota;
 use crate::catalog::{Catalog, Collection, catalog_key};
 use crate::changes::{ChangeKind, encode_change};
 use crate::document::{HeadRecord, Tombstone};
@@ -87,6 +88,8 @@ pub(super) struct Materials<'a> {
     pub(super) tombstones: &'a HashMap<Vec<u8>, (Tombstone, Stamp)>,
     /// Counters that have to be exact: collection, stamp, value before.
     pub(super) counted: &'a BTreeMap<u16, (Option<Stamp>, u64)>,
+    /// How many changes the caller has made, where that is bounded.
+    pub(super) quotas: &'a [Quota],
     /// Documents that operations found nothing to do with.
     pub(super) absent: &'a [(usize, Vec<u8>)],
     /// The membership clock of a set that is replaced, as it was read.
@@ -225,9 +228,10 @@ impl<'a> Builder<'a> {
     fn add_changes(&mut self, change: &DocumentChange, version: u64) {
         let collection = &change.collection;
         let head_len = head_len(collection);
+        let subjects = change.subjects();
         let mut record = |kind, key: &[u8]| {
             let packed = key.get(head_len..).unwrap_or_default();
-            let bytes = encode_change(kind, collection.id, version, packed);
+            let bytes = encode_change(kind, collection.id, version, &subjects, packed);
             self.draft.commit.changes.push(bytes);
         };
         if let Some(key) = change.vacated() {
@@ -255,6 +259,11 @@ impl<'a> Builder<'a> {
             self.write(Write::Put { key, value });
         }
         self.add_counters(changes);
+        for Quota { key, stamp, after } in self.materials.quotas {
+            let expect = stamp.map_or(Expect::Absent, Expect::At);
+            self.check(key.clone(), expect, Reason::Moved);
+            self.write(Write::Put { key: key.clone(), value: after.to_be_bytes().to_vec() });
+        }
         for key in guards(changes)? {
             self.write(Write::Add { key, delta: 1 });
         }

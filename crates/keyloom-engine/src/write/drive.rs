@@ -119,7 +119,7 @@ impl Engine {
             Reason::Taken { operation } if !operation.is_some_and(creates) => {}
             Reason::Taken { operation } | Reason::MovedOnto { operation } => {
                 if self.stored(&key).await?.is_some() {
-                    return Err(key_taken(catalog, &key)?.of(operation));
+                    return Err(key_taken(collection_of(catalog, &key)?, &key)?.of(operation));
                 }
             }
             Reason::Tombstone => self.learn_tombstones(catalog, &tombstones, known).await?,
@@ -265,11 +265,15 @@ pub(super) fn check_request(actor: &Actor, operations: &[Operation]) -> Result<(
     Ok(())
 }
 
-fn key_taken(catalog: &Catalog, key: &[u8]) -> Result<Error, Error> {
+fn collection_of<'c>(catalog: &'c Catalog, key: &[u8]) -> Result<&'c Collection, Error> {
     let (head, _) = Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?;
-    let collection = catalog
-        .by_id(head.collection)
-        .ok_or_else(|| Error::corrupt("a document of an unknown collection"))?;
+    let collection = catalog.by_id(head.collection);
+    let collection = collection.ok_or_else(|| Error::corrupt("the collection is unknown"))?;
+    Ok(collection)
+}
+
+/// That a document cannot be created because there is one.
+pub(super) fn key_taken(collection: &Collection, key: &[u8]) -> Result<Error, Error> {
     let values = collection.key.unpack(key)?;
     Ok(Error::UniqueViolation {
         collection: collection.name.clone(),

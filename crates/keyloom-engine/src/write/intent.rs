@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::change::{DocumentChange, NewDocument, OldDocument};
 use super::fill::Supply;
+use super::permit::{check_caller, check_new, check_old, unseen};
 use super::rules::{check_change, check_delete, check_rules};
 use super::{Action, Precondition, patch};
 use crate::catalog::Collection;
@@ -27,6 +28,13 @@ impl Engine {
     /// What an operation does to its document; `None` if there is nothing to do.
     pub(super) fn decide(&self, intent: Intent<'_>) -> Result<Option<DocumentChange>, Error> {
         let Intent { operation, collection, actor, action, old, supply } = intent;
+        check_caller(collection, actor)?;
+        if let Some(old) = &old {
+            if !collection.readable(actor).covers_record(&old.record, old.head().owner) {
+                return unseen(collection, action, old).map(|()| None);
+            }
+            check_old(collection, actor, old)?;
+        }
         let new = match action {
             Action::Create { key, data, description } => {
                 let mut new = self.new_document(collection, data, None, supply)?;
@@ -70,6 +78,9 @@ impl Engine {
             };
             new
         });
+        if let Some(new) = &new {
+            check_new(collection, actor, old.as_ref(), new)?;
+        }
         let collection = Arc::clone(collection);
         Ok(Some(DocumentChange { operation: Some(operation), collection, old, new }))
     }
@@ -100,7 +111,7 @@ impl Engine {
     }
 }
 
-fn check_precondition(
+pub(super) fn check_precondition(
     key: &str,
     precondition: Precondition,
     old: Option<&OldDocument>,

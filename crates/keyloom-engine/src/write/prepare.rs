@@ -10,6 +10,7 @@ use super::derive::deltas;
 use super::draft::{Draft, Guard, Materials, build, is_uncertain, references};
 use super::fill::{Generated, Supply};
 use super::intent::Intent;
+use super::quota::count_changes;
 use super::{Action, Operation, Written};
 use crate::catalog::Catalog;
 use crate::document::{Tombstone, path_keys};
@@ -49,12 +50,14 @@ pub(super) struct Drawn {
 }
 
 /// Changes that were decided from the operations alone.
-pub(super) struct Decided {
+pub(super) struct Decided<'a> {
     pub(super) changes: Vec<DocumentChange>,
     /// Documents that operations found nothing to do with, by operation.
     pub(super) absent: Vec<(usize, Vec<u8>)>,
     /// The version of the commit.
     pub(super) version: u64,
+    /// Who asks for them.
+    pub(super) actor: &'a Actor,
     /// The membership clock of the set that is replaced.
     pub(super) guard: Option<Guard>,
 }
@@ -99,7 +102,7 @@ impl Engine {
         let (changes, absent) = self.decide_all(catalog, attempt, &mut reads).await?;
         let results = absent.iter().map(|(place, _)| (*place, absent_result(request, *place)));
         let results: Vec<_> = results.collect();
-        let decided = Decided { changes, absent, version, guard: None };
+        let decided = Decided { changes, absent, version, actor: request.actor, guard: None };
         let mut draft = self.prepare_changes(catalog, decided, known, reads).await?;
         draft.written.extend(results);
         Ok(draft)
@@ -109,11 +112,12 @@ impl Engine {
     pub(super) async fn prepare_changes(
         &self,
         catalog: &Catalog,
-        decided: Decided,
+        decided: Decided<'_>,
         known: &Known,
         mut reads: Reads<'_>,
     ) -> Result<Draft, Error> {
-        let Decided { mut changes, absent, version, guard } = decided;
+        let Decided { mut changes, absent, version, actor, guard } = decided;
+        let quotas = count_changes(&mut reads, actor, &changes).await?;
         let counted = make_room(&mut reads, &mut changes).await?;
         let deltas = deltas(catalog, &changes)?;
         let mut needed: BTreeSet<Vec<u8>> = deltas.keys().cloned().collect();
@@ -133,6 +137,7 @@ impl Engine {
             fetched: &fetched,
             tombstones: &known.tombstones,
             counted: &counted,
+            quotas: &quotas,
             absent: &absent,
             guard: guard.as_ref(),
         };

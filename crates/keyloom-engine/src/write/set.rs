@@ -15,8 +15,10 @@ use super::draft::{Guard, guard_key};
 use super::drive::{Tried, attempts_max, check_request, unwrap_single};
 use super::fill::{Generated, Supply};
 use super::intent::Intent;
+use super::permit::{check_caller, check_old};
 use super::prepare::{Decided, Known, Reads};
 use super::{Action, Operation, Precondition, Written};
+use crate::access::forbidden;
 use crate::catalog::{Collection, Set, scalar};
 use crate::document::{Members, Record};
 use crate::engine::{Actor, Engine};
@@ -65,6 +67,7 @@ impl Engine {
             let (set, values) = find_set(collection, set, leading)?;
             let mut reads = self.reads();
             let (stored, guard) = read_set(&mut reads, collection, &values).await?;
+            check_members(collection, actor, &stored)?;
             let version = self.next_version();
             let plan = SetPlan {
                 actor,
@@ -75,7 +78,8 @@ impl Engine {
                 now_millis: version / 1000,
             };
             let changes = self.set_changes(&plan, stored, &mut known)?;
-            let decided = Decided { changes, absent: Vec::new(), version, guard: Some(guard) };
+            let (absent, guard) = (Vec::new(), Some(guard));
+            let decided = Decided { changes, absent, version, actor, guard };
             let draft = self.prepare_changes(&catalog, decided, &known, reads).await;
             match self.try_commit(draft.map_err(unwrap_single)?).await? {
                 Tried::Committed(written) => {
@@ -225,6 +229,20 @@ fn find_set<'a>(
             .map_err(|detail| Error::invalid(format!("`{}`: {detail}", component.field)))
     });
     Ok((set, values.collect::<Result<_, _>>()?))
+}
+
+/// A set is replaced by those who may read and write all of it. That there is something which they
+/// may not touch cannot be hidden: the set could not be replaced.
+fn check_members(collection: &Collection, actor: &Actor, stored: &Stored) -> Result<(), Error> {
+    check_caller(collection, actor)?;
+    let readable = collection.readable(actor);
+    for old in stored.values() {
+        if !readable.covers_record(&old.record, old.head().owner) {
+            return Err(forbidden(collection, "the set holds documents of others"));
+        }
+        check_old(collection, actor, old)?;
+    }
+    Ok(())
 }
 
 /// The documents of a set and its membership clock, from one snapshot.

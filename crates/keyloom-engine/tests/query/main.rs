@@ -10,6 +10,8 @@ mod database;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
+mod own;
+#[cfg(test)]
 mod paths;
 #[cfg(test)]
 mod random;

@@ -170,7 +170,7 @@ impl Database {
 
     /// How many documents a collection says that it has.
     pub(crate) fn count(&self, collection: &str) -> u64 {
-        block_on(self.engine.collection(&Actor::Local, collection)).unwrap().documents
+        block_on(self.engine.collection(&Actor::Local, collection)).unwrap().documents.unwrap()
     }
 
     /// Everything that is stored, but for the catalog.

@@ -9,6 +9,7 @@ use crate::support::{APPROVALS, Database, Seconds, action, code};
 const NOTES: &str = r#"
 [collections.notes]
 key = "note:{name}"
+access = { read = "public", write = "public" }
 
 [collections.notes.fields]
 name  = { type = "id", required = true }

@@ -4,6 +4,8 @@
 //! with the row of the behaviour that they show, where there is one.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod approvals;
 #[cfg(test)]
 mod batches;
