@@ -148,8 +148,13 @@ fn explain_of_a_write_lists_every_key_and_writes_nothing() {
 #[test]
 fn a_document_belongs_to_whom_it_was_written_for() {
     let database = Database::new("redb", &["approvals"]);
-    let created = database.json(&["put", "approvals", WISH, "--as", "carl"]);
-    assert_eq!(created["owner"], "carl");
+    let created = database.json(&["put", "approvals", WISH, "--as", "ann"]);
+    assert_eq!(created["owner"], "ann");
+    // For somebody else there is no such document, and nothing is written in her name.
+    let key = created["key"].as_str().unwrap();
+    database.run(&["get", "approvals", key, "--as", "bob"]).ok();
+    database.run(&["get", "approvals", key, "--as", "carl"]).refused("no document");
+    database.run(&["put", "approvals", WISH, "--as", "carl"]).refused("must be yours");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn files(database: &Database) -> Vec<String> {
 fn what_one_engine_exports_the_other_imports() {
     let source = Database::new("redb", &["approvals"]);
     for (owner, wish) in [("carl", "one"), ("dora", "two"), ("dora", "three")] {
-        let data = json!({ "requester": "ann", "approver": "bob", "description": wish });
+        let data = json!({ "requester": owner, "approver": "bob", "description": wish });
         let line = ["put", "approvals", &data.to_string(), "--as", owner, "--description", wish];
         source.run(&line).ok();
     }
