@@ -24,7 +24,10 @@ use crate::workload::{Approval, Workload, schema};
 pub(crate) const COLLECTION: &str = "approvals";
 
 /// The commits of creating these approvals, `batch` of them in each commit.
-pub(crate) fn commits_of_creates(approvals: &[Approval], batch: usize) -> Outcome<Vec<Commit>> {
+pub(crate) fn commits_of_creates(
+    approvals: &[Approval],
+    batch: usize,
+) -> Outcome<Vec<Arc<Commit>>> {
     let (engine, scribe) = open()?;
     for approvals in approvals.chunks(batch) {
         block_on(engine.batch(&Actor::Local, &creates(approvals)))?;
@@ -33,7 +36,7 @@ pub(crate) fn commits_of_creates(approvals: &[Approval], batch: usize) -> Outcom
 }
 
 /// The commits of replacing each of these approvals by its successor.
-pub(crate) fn commits_of_updates(changes: &[(Approval, Approval)]) -> Outcome<Vec<Commit>> {
+pub(crate) fn commits_of_updates(changes: &[(Approval, Approval)]) -> Outcome<Vec<Arc<Commit>>> {
     let (engine, scribe) = open()?;
     for (old, _) in changes {
         block_on(engine.create(&Actor::Local, COLLECTION, old.json.as_bytes()))?;
@@ -205,11 +208,11 @@ fn open() -> Outcome<(Engine, Arc<Scribe>)> {
 /// A memory store that remembers what was asked of it.
 struct Scribe {
     store: MemoryStore,
-    commits: Mutex<Vec<Commit>>,
+    commits: Mutex<Vec<Arc<Commit>>>,
 }
 
 impl Scribe {
-    fn take(&self) -> Vec<Commit> {
+    fn take(&self) -> Vec<Arc<Commit>> {
         std::mem::take(&mut self.commits.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -220,8 +223,8 @@ impl OrderedStore for Scribe {
         self.store.snapshot().await
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(commit.clone());
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
+        self.commits.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&commit));
         self.store.commit(commit).await
     }
 

@@ -119,7 +119,7 @@ impl Engine {
             changes: Vec::new(),
         };
         commit.checks.push(catalog_check(base));
-        let outcome = self.store.commit(commit).await?;
+        let outcome = self.store.commit(commit.into()).await?;
         let stored = self.reload_catalog().await?;
         let committed = matches!(outcome, CommitOutcome::Committed { .. });
         Ok(Some(stored).filter(|stored| committed && stored.record == record))
@@ -257,7 +257,7 @@ impl Engine {
             let Some(last) = page.get(..handled).and_then(<[Entry]>::last) else {
                 return Ok(true);
             };
-            match self.store.commit(commit).await? {
+            match self.store.commit(commit.into()).await? {
                 CommitOutcome::Committed { .. } => {
                     progress(handled as u64);
                     (from, size, conflicts) = (Some(last.key.clone()), BACKFILL_DOCUMENTS, 0);
@@ -318,7 +318,7 @@ impl Engine {
                 return Ok(());
             }
             let writes = page.into_iter().map(|entry| Write::Delete { key: entry.key }).collect();
-            self.store.commit(Commit { writes, ..Commit::default() }).await?;
+            self.store.commit(Arc::new(Commit { writes, ..Commit::default() })).await?;
         }
     }
 }

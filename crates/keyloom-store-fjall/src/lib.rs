@@ -16,6 +16,7 @@ mod engine;
 mod journal;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use keyloom_store::folder::Folder;
@@ -70,7 +71,7 @@ impl OrderedStore for FjallStore {
         self.group.snapshot().await
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
         self.group.commit(commit).await
     }
 

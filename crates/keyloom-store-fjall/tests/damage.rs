@@ -25,7 +25,7 @@ fn damage_to_tables_is_reported_or_does_no_harm() {
 fn write(store: &dyn OrderedStore, key: &str) {
     let writes = vec![Write::Put { key: key.into(), value: b"1".into() }];
     let commit = Commit { writes, changes: vec![key.into()], ..Commit::default() };
-    pollster::block_on(store.commit(commit)).expect("the commit succeeds");
+    pollster::block_on(store.commit(commit.into())).expect("the commit succeeds");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn e2_damage_to_a_small_store_is_reported_or_does_no_harm() {
 fn write(store: &dyn OrderedStore, key: &str) {
     let writes = vec![Write::Put { key: key.into(), value: b"1".into() }];
     let commit = Commit { writes, changes: vec![key.into()], ..Commit::default() };
-    pollster::block_on(store.commit(commit)).expect("the commit succeeds");
+    pollster::block_on(store.commit(commit.into())).expect("the commit succeeds");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! C5: The feed holds the changes of all commits in commit order, each at a position of its own.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
@@ -19,11 +20,12 @@ pub trait OrderedStore: Send + Sync {
     /// A consistent view of everything committed so far.
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError>;
 
-    /// Applies all writes and changes if all checks hold, and nothing otherwise.
+    /// Applies all writes and changes if all checks hold, and nothing otherwise. The caller keeps a
+    /// share of the commit, to find out what became of it.
     ///
     /// [`StoreError::OutcomeUnknown`] means that the reply was lost and the commit may have
     /// happened; every other error means that it did not.
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError>;
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError>;
 
     /// At most `limit` changes behind the position `after`, in commit order.
     async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError>;

@@ -292,7 +292,7 @@ impl OrderedStore for FaultStore {
         Ok(Box::new(FaultSnapshot { inner, plan: Arc::clone(&self.plan) }))
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
         match self.plan.begin(Call::Commit) {
             Some(Fault::Before(reason)) => Err(unavailable(reason)),
             Some(Fault::Unwritten) => Err(outcome_unknown()),
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn commit(store: &FaultStore, key: &str) -> Result<CommitOutcome, StoreError> {
-        block_on(store.commit(create(key)))
+        block_on(store.commit(Arc::new(create(key))))
     }
 
     fn exists(store: &MemoryStore, key: &str) -> bool {
@@ -396,7 +396,7 @@ mod tests {
 
     /// A small session of every kind of call; stops at the first error.
     async fn session(store: &FaultStore) -> Result<(), StoreError> {
-        store.commit(create("a")).await?;
+        store.commit(Arc::new(create("a"))).await?;
         let snapshot = store.snapshot().await?;
         snapshot.get(b"a").await?;
         snapshot.get_many(&[b"a".to_vec(), b"b".to_vec()]).await?;
@@ -498,7 +498,7 @@ mod tests {
         let seen = Arc::new(AtomicU64::new(0));
         let (other, ran) = (Arc::clone(&inner), Arc::clone(&seen));
         store.hook(When::NthOf(Call::Commit, 2), move || {
-            block_on(other.commit(create("b"))).unwrap();
+            block_on(other.commit(Arc::new(create("b")))).unwrap();
             ran.fetch_add(1, Ordering::Relaxed);
         });
         assert!(matches!(commit(&store, "a"), Ok(CommitOutcome::Committed { .. })));

@@ -1,9 +1,13 @@
 //! Group commit: what the embedded stores share on top of an engine that is an ordered map.
 //!
 //! ```text
-//! commit() ─► queue ─► writer thread: check each, write all as one batch, sync once ─► answers
-//!                              └─► publishes a view ─► snapshot(), changes()
+//! commit() ─► queue ─► writer: check each, write all as one batch, sync once ─► answers
+//!                          └─► publishes a view ─► snapshot(), changes()
 //! ```
+//!
+//! Where commits are synced, the writer is a thread of its own. Where they are not, waking a thread
+//! and being woken would cost more than the commit: whoever finds nobody writing writes what waits,
+//! his own commit and those of others, and leaves what comes later to the thread.
 //!
 //! G1: One writer at a time decides and writes, so all checks hold when the writes happen.
 //! G2: A view is published after its commits are as durable as promised and before they are
@@ -21,7 +25,7 @@ mod rows;
 mod writer;
 
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
@@ -33,7 +37,7 @@ use crate::{
     Change, Commit, CommitOutcome, Direction, Entry, KeyRange, Limits, OrderedStore, Position,
     Scan, ScanOptions, Snapshot, StoreError, Stored,
 };
-use queue::{Answer, Queue};
+use queue::{Answer, Queue, Waiting, Wake};
 use writer::Writer;
 
 pub use rows::Rows;
@@ -150,26 +154,45 @@ impl<E: Engine> Shared<E> {
         // Also if this thread should panic, nobody waits for an answer that never comes (G3).
         let _abandon = self.queue.abandon_on_drop();
         while let Some(group) = self.queue.take_group() {
-            let answers = {
-                let mut writer = self.writer.lock().expect(writer::CAUGHT);
-                writer.process(group.iter().map(|waiting| &waiting.commit), &self.published)
-            };
-            for (waiting, answer) in group.into_iter().zip(answers) {
-                // A caller that has gone away does not care.
-                let _ = waiting.answer.send(answer);
-            }
+            self.write(self.writer.lock().expect(writer::CAUGHT), group);
         }
         self.writer.lock().expect(writer::CAUGHT).finish();
     }
 
-    /// Commits on the caller's thread, if that is quick: nothing is synced and nobody is before it.
-    /// Waking the writer thread and being woken costs about as much as a buffered commit.
+    /// Writes a group, and answers it when others may write again.
+    fn write(&self, mut writer: MutexGuard<'_, Writer<E>>, group: Vec<Waiting>) {
+        let commits = group.iter().map(|waiting| &*waiting.commit);
+        let answers = writer.process(commits, &self.published);
+        drop(writer);
+        for (waiting, answer) in group.into_iter().zip(answers) {
+            // A caller that has gone away does not care.
+            let _ = waiting.answer.send(answer);
+        }
+    }
+
+    /// Commits on the caller's thread, if nobody is before it.
     fn commit_here(&self, commit: &Commit) -> Option<Answer> {
-        if self.durability == Durability::Durable || !self.queue.is_idle() {
+        if !self.queue.is_idle() {
             return None;
         }
         let mut writer = self.writer.try_lock().ok()?;
-        writer.process([commit].into_iter(), &self.published).pop()
+        let answer = writer.process([commit].into_iter(), &self.published).pop();
+        drop(writer);
+        self.write_waiting();
+        answer
+    }
+
+    /// Writes what waits on the caller's thread, unless somebody does so already: that one looks
+    /// at the queue again after it has let the writer go, so nothing is forgotten.
+    fn write_waiting(&self) {
+        for _ in 0..HELP_GROUPS_MAX {
+            if self.queue.is_empty() {
+                return;
+            }
+            let Ok(writer) = self.writer.try_lock() else { return };
+            self.write(writer, self.queue.take_waiting());
+        }
+        self.queue.wake_writer();
     }
 }
 
@@ -179,12 +202,19 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         Ok(Box::new(GroupSnapshot { view: self.shared.published.load_full() }))
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
         limits::check_commit(&commit, &EMBEDDED)?;
-        if let Some(answer) = self.shared.commit_here(&commit) {
-            return answer;
-        }
-        let answer = self.shared.queue.push(commit)?;
+        let answer = match self.shared.durability {
+            Durability::Durable => self.shared.queue.push(commit, Wake::Writer)?,
+            Durability::Buffered => {
+                if let Some(answer) = self.shared.commit_here(&commit) {
+                    return answer;
+                }
+                let answer = self.shared.queue.push(commit, Wake::Nobody)?;
+                self.shared.write_waiting();
+                answer
+            }
+        };
         answer.await.unwrap_or_else(|_| {
             Err(StoreError::OutcomeUnknown { reason: "the writer stopped".into(), source: None })
         })
@@ -300,6 +330,9 @@ fn page<C: Cursor, R>(
         Ok(page)
     })
 }
+
+/// How many groups a caller writes for others before the writer thread takes over.
+const HELP_GROUPS_MAX: usize = 4;
 
 /// How many entries of a page get their space before they are read.
 const PAGE_RESERVED: usize = 32;

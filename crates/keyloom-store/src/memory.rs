@@ -40,7 +40,7 @@ impl OrderedStore for MemoryStore {
         Ok(Box::new(MemorySnapshot { view: Arc::new(View::open(&self.shared)) }))
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
         limits::check_commit(&commit, &EMBEDDED)?;
         let mut state = self.shared.write();
         let mut batch = Batch::new(state.tip);
@@ -304,7 +304,7 @@ mod tests {
     use crate::Write;
 
     fn write(store: &MemoryStore, writes: Vec<Write>) {
-        block_on(store.commit(Commit { writes, ..Commit::default() })).unwrap();
+        block_on(store.commit(Arc::new(Commit { writes, ..Commit::default() }))).unwrap();
     }
 
     fn put(key: &str, value: &str) -> Write {

@@ -125,7 +125,7 @@ impl Database {
             }
             assert!(!writes.is_empty(), "there is nothing to damage");
             let commit = Commit { checks: Vec::new(), writes, changes: Vec::new() };
-            store.commit(commit).await.unwrap();
+            store.commit(commit.into()).await.unwrap();
         });
     }
 

@@ -13,10 +13,11 @@ mod link;
 mod record;
 mod size;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use keyloom_key::{Head, Kind, Tail, Template, Value};
+use keyloom_key::{Head, Kind, PackError, Tail, Template, Value};
 use keyloom_store::{KeyRange, Stamp};
 
 use crate::access::Access;
@@ -240,20 +241,27 @@ impl Unique {
 impl Path {
     /// The key with these components.
     pub(crate) fn pack(&self, values: &[Value]) -> Result<Vec<u8>, Error> {
-        let mut key = Vec::with_capacity(96);
+        let mut key = Vec::with_capacity(KEY_BYTES_USUAL);
         self.head.write(&mut key);
-        self.template
-            .pack(values, &mut key)
-            .map_err(|error| Error::invalid(format!("key `{}`: {error}", self.template.text())))?;
+        self.template.pack(values, &mut key).map_err(|error| self.refused(&error))?;
         Ok(key)
+    }
+
+    /// The key of a document whose fields hold these values, by component; `None` without one of
+    /// them.
+    pub(crate) fn pack_fields<'v>(
+        &self,
+        field_value: impl FnMut(usize) -> Option<Cow<'v, Value>>,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let mut key = Vec::with_capacity(KEY_BYTES_USUAL);
+        self.head.write(&mut key);
+        let packed = self.template.pack_fields(field_value, &mut key);
+        packed.map(|is_whole| is_whole.then_some(key)).map_err(|error| self.refused(&error))
     }
 
     /// The range of all keys that begin with `bound` and go on as `tail` says.
     pub(crate) fn range(&self, bound: &[Value], tail: &Tail) -> Result<KeyRange, Error> {
-        let span = self
-            .template
-            .span(bound, tail)
-            .map_err(|error| Error::invalid(format!("key `{}`: {error}", self.template.text())))?;
+        let span = self.template.span(bound, tail).map_err(|error| self.refused(&error))?;
         let placed = |packed: &[u8]| {
             let mut key = Vec::with_capacity(8 + packed.len());
             self.head.write(&mut key);
@@ -282,15 +290,17 @@ impl Path {
         Ok(packed)
     }
 
+    fn refused(&self, error: &PackError) -> Error {
+        Error::invalid(format!("key `{}`: {error}", self.template.text()))
+    }
+
     fn damaged(&self, key: &[u8], detail: &dyn std::fmt::Display) -> Error {
         Error::corrupt(format!("key {} of `{}`: {detail}", key.escape_ascii(), self.name))
     }
 
     /// The text spelling of a key.
     pub(crate) fn render(&self, values: &[Value]) -> Result<String, Error> {
-        self.template
-            .render(values)
-            .map_err(|error| Error::invalid(format!("key `{}`: {error}", self.template.text())))
+        self.template.render(values).map_err(|error| self.refused(&error))
     }
 
     /// The components of a key in text spelling.
@@ -298,6 +308,9 @@ impl Path {
         self.template.parse(text).map_err(|error| Error::invalid(error.to_string()))
     }
 }
+
+/// The bytes that most keys have room in.
+const KEY_BYTES_USUAL: usize = 96;
 
 /// The name of the time of creation in templates and queries.
 pub(crate) const CREATED_AT: &str = "@created_at";

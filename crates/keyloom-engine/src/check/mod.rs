@@ -251,7 +251,7 @@ impl CheckRun<'_> {
         }
         let mended = writes.len() as u64;
         let commit = Commit { checks, writes, changes: Vec::new() };
-        let outcome = self.engine.store.commit(commit).await?;
+        let outcome = self.engine.store.commit(commit.into()).await?;
         if matches!(outcome, CommitOutcome::Committed { .. }) {
             self.report.repaired += mended;
         }

@@ -4,6 +4,8 @@
 //!     satisfies its condition; with an array component, one key per different element.
 //! D2: The keys are sorted, and no key stands twice.
 
+use std::borrow::Cow;
+
 use keyloom_key::{Each, Space, Value};
 
 use super::members::Members;
@@ -81,30 +83,19 @@ pub(crate) fn path_keys(
 ) -> Result<Vec<Vec<u8>>, Error> {
     debug_assert!(matches!(path.state, PathState::Ready | PathState::Building));
     debug_assert!(matches!(path.head.space, Space::Claim | Space::Index));
-    let mut values: Vec<Value> = Vec::with_capacity(path.sources.len());
-    let mut elements: Option<(usize, &[Value])> = None;
-    for (component, source) in path.template.components().iter().zip(&path.sources) {
-        if component.each == Each::Element {
-            let Source::Field(field) = *source else { return Ok(Vec::new()) };
-            let Some(FieldValue::Array(array)) = record.get(field) else { return Ok(Vec::new()) };
-            let Some(first) = array.first() else { return Ok(Vec::new()) };
-            elements = Some((values.len(), array));
-            values.push(component.value_of(first));
-            continue;
-        }
-        let Some(value) = record.source(*source, facts) else { return Ok(Vec::new()) };
-        values.push(component.value_of(&value));
-    }
-    let Some((place, array)) = elements else { return Ok(vec![path.pack(&values)?]) };
+    let value = |place: usize| record.source(*path.sources.get(place)?, facts);
+    let components = path.template.components();
+    let Some(each) = components.iter().position(|part| part.each == Each::Element) else {
+        return Ok(path.pack_fields(value)?.into_iter().collect());
+    };
+    let Some(Source::Field(field)) = path.sources.get(each) else { return Ok(Vec::new()) };
+    let Some(FieldValue::Array(array)) = record.get(*field) else { return Ok(Vec::new()) };
     let mut keys = Vec::with_capacity(array.len());
     for element in array {
-        let (Some(slot), Some(component)) =
-            (values.get_mut(place), path.template.components().get(place))
-        else {
-            unreachable!("the place was found in this template");
-        };
-        *slot = component.value_of(element);
-        keys.push(path.pack(&values)?);
+        let element = Cow::Borrowed(element);
+        keys.extend(path.pack_fields(|place| {
+            if place == each { Some(element.clone()) } else { value(place) }
+        })?);
     }
     keys.sort_unstable();
     keys.dedup();

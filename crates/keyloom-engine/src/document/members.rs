@@ -20,7 +20,10 @@ impl<'a> Members<'a> {
     /// Splits a JSON object. The bytes may come from outside.
     pub(crate) fn parse(data: &'a [u8]) -> Result<Members<'a>, Error> {
         check_shape(data)?;
-        serde_json::from_slice(data).map_err(|error| Error::invalid(format!("data: {error}")))
+        // Looked at once and whole: the parser would look at each name and value by itself.
+        let text = str::from_utf8(data)
+            .map_err(|error| Error::invalid(format!("data: not UTF-8: {error}")))?;
+        serde_json::from_str(text).map_err(|error| Error::invalid(format!("data: {error}")))
     }
 
     /// The raw value of a member.

@@ -26,6 +26,14 @@ pub(crate) enum FieldValue {
     Other(String),
 }
 
+/// What is wrong with a member.
+enum Wrong {
+    /// No field has its name.
+    Unknown,
+    /// Its value is not of the field's type; says why.
+    Type(String),
+}
+
 /// What the engine knows of a document beside its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts<'a> {
@@ -47,22 +55,17 @@ impl Record {
         fields: &[Field],
         members: &Members<'_>,
     ) -> Result<Record, Error> {
-        let known = |name: &str| fields.binary_search_by(|field| field.name.as_str().cmp(name));
-        for (name, _) in members.iter() {
-            if known(name).is_err() {
-                return Err(Error::RuleViolation {
-                    collection: collection.name.clone(),
-                    field: name.to_owned(),
-                    rule: "unknown",
-                    detail: "the schema has no such field".to_owned(),
-                });
-            }
-        }
-        Record::read_known(fields, members).map_err(|(field, detail)| Error::RuleViolation {
+        let broken = |field: &str, rule, detail: String| Error::RuleViolation {
             collection: collection.name.clone(),
-            field,
-            rule: "type",
+            field: field.to_owned(),
+            rule,
             detail,
+        };
+        Record::read_members(fields, members, |name, wrong| match wrong {
+            Wrong::Unknown => {
+                Some(broken(name, "unknown", "the schema has no such field".to_owned()))
+            }
+            Wrong::Type(detail) => Some(broken(name, "type", detail)),
         })
     }
 
@@ -72,20 +75,37 @@ impl Record {
             Error::corrupt(format!("a document of `{}`: {detail}", collection.name))
         };
         let members = Members::parse(data).map_err(|error| damaged(error.to_string()))?;
-        Record::read_known(&collection.fields, &members)
-            .map_err(|(field, detail)| damaged(format!("`{field}`: {detail}")))
+        Record::read_members(&collection.fields, &members, |name, wrong| match wrong {
+            // The schema may have lost a field that older documents still have.
+            Wrong::Unknown => None,
+            Wrong::Type(detail) => Some(damaged(format!("`{name}`: {detail}"))),
+        })
     }
 
-    fn read_known(fields: &[Field], members: &Members<'_>) -> Result<Record, (String, String)> {
-        let mut values = Vec::with_capacity(fields.len());
-        for field in fields {
-            let value = match members.get(&field.name) {
-                None | Some("null") => None,
-                Some(raw) => {
-                    Some(read_value(field, raw).map_err(|detail| (field.name.clone(), detail))?)
-                }
+    /// `judge` makes an error of what is wrong with a member, or lets it pass.
+    fn read_members(
+        fields: &[Field],
+        members: &Members<'_>,
+        judge: impl Fn(&str, Wrong) -> Option<Error>,
+    ) -> Result<Record, Error> {
+        let mut values = vec![None; fields.len()];
+        for (name, raw) in members.iter() {
+            let place = fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok();
+            let slot = place.and_then(|place| fields.get(place).zip(values.get_mut(place)));
+            let wrong = match slot {
+                None => Wrong::Unknown,
+                Some(_) if raw == "null" => continue,
+                Some((field, value)) => match read_value(field, raw) {
+                    Ok(read) => {
+                        *value = Some(read);
+                        continue;
+                    }
+                    Err(detail) => Wrong::Type(detail),
+                },
             };
-            values.push(value);
+            if let Some(error) = judge(name, wrong) {
+                return Err(error);
+            }
         }
         Ok(Record { values })
     }

@@ -1,9 +1,11 @@
 //! Drives a write to its end: plan, commit, and decide what a conflict or a lost reply means.
 
+use std::sync::Arc;
+
 use keyloom_key::{Head, Space};
 use keyloom_store::{Commit, CommitOutcome, StoreError, Stored, Write};
 
-use super::draft::{Draft, Reason, Witness, taken_error};
+use super::draft::{Draft, Reason, Witness, taken_error, tombstone_keys};
 use super::prepare::{Known, Request};
 use super::{Action, Operation, Written};
 use crate::catalog::{Catalog, Collection, Source, Unique};
@@ -52,28 +54,31 @@ impl Engine {
 
     /// Commits a draft; a lost reply is looked up, never guessed.
     pub(super) async fn try_commit(&self, draft: Draft) -> Result<Tried, Error> {
-        if let Some((key, reason)) = draft.collision {
+        let Draft { commit, reasons, written, witness, collision } = draft;
+        if let Some((key, reason)) = collision {
             return Ok(Tried::Conflict(Conflict { reason, key, tombstones: Vec::new() }));
         }
-        let Some(witness) = &draft.witness else { return Ok(Tried::Committed(draft.written)) };
-        let commit = &draft.commit;
+        let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
+        let commit = Arc::new(commit);
+        let conflict_at = |check| conflict_at(check, &commit, &reasons);
         let mut lost = None;
         // The commit checks what it changes, so a second copy of it never applies twice: it is safe
         // to send it again while there is no trace of the first.
         for _ in 0..OUTCOME_ATTEMPTS_MAX {
-            let (conflict, error) = match (self.store.commit(commit.clone()).await, lost.take()) {
-                (Ok(CommitOutcome::Committed { .. }), _) => {
-                    return Ok(Tried::Committed(draft.written));
-                }
-                (Ok(CommitOutcome::Conflict { check }), None) => return conflict_at(check, &draft),
-                (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
-                (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
-                (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
-                (Err(error), None) => return Err(error.into()),
-            };
-            match (self.trace(commit, witness).await, conflict) {
-                (Ok(Trace::Written), _) => return Ok(Tried::Committed(draft.written)),
-                (Ok(Trace::None), Some(check)) => return conflict_at(check, &draft),
+            let (conflict, error) =
+                match (self.store.commit(Arc::clone(&commit)).await, lost.take()) {
+                    (Ok(CommitOutcome::Committed { .. }), _) => {
+                        return Ok(Tried::Committed(written));
+                    }
+                    (Ok(CommitOutcome::Conflict { check }), None) => return conflict_at(check),
+                    (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
+                    (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
+                    (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
+                    (Err(error), None) => return Err(error.into()),
+                };
+            match (self.trace(&commit, &witness).await, conflict) {
+                (Ok(Trace::Written), _) => return Ok(Tried::Committed(written)),
+                (Ok(Trace::None), Some(check)) => return conflict_at(check),
                 (Ok(Trace::None), None) => lost = Some(error),
                 (Ok(Trace::Covered) | Err(_), _) => return Err(Error::OutcomeUnknown(error)),
             }
@@ -127,7 +132,7 @@ impl Engine {
                 if self.stored(&key).await?.is_none() {
                     return Ok(());
                 }
-                let held = catalog.collection(&collection)?;
+                let Some(held) = catalog.by_id(collection) else { return Ok(()) };
                 let Some(claim) = held.uniques.get(unique) else { return Ok(()) };
                 if !generated {
                     return Err(taken_error(held, claim, &key).of(operation));
@@ -135,9 +140,9 @@ impl Engine {
                 known.redraw(held, claim, operation)?;
             }
             Reason::DrawnTwice { operation, unique, collection } => {
-                let collection = catalog.collection(&collection)?;
-                if let Some(unique) = collection.uniques.get(unique) {
-                    known.redraw(collection, unique, operation)?;
+                let Some(held) = catalog.by_id(collection) else { return Ok(()) };
+                if let Some(claim) = held.uniques.get(unique) {
+                    known.redraw(held, claim, operation)?;
                 }
             }
         }
@@ -213,13 +218,12 @@ pub(super) struct Conflict {
     tombstones: Vec<Vec<u8>>,
 }
 
-fn conflict_at(check: usize, draft: &Draft) -> Result<Tried, Error> {
-    let (Some(key), Some(reason)) = (draft.commit.checks.get(check), draft.reasons.get(check))
-    else {
+fn conflict_at(check: usize, commit: &Commit, reasons: &[Reason]) -> Result<Tried, Error> {
+    let (Some(failed), Some(reason)) = (commit.checks.get(check), reasons.get(check)) else {
         return Err(Error::corrupt("the store names a check that was not asked"));
     };
-    let (reason, key) = (reason.clone(), key.key.clone());
-    Ok(Tried::Conflict(Conflict { reason, key, tombstones: draft.tombstone_keys() }))
+    let tombstones = tombstone_keys(commit, reasons);
+    Ok(Tried::Conflict(Conflict { reason: reason.clone(), key: failed.key.clone(), tombstones }))
 }
 
 /// The version that a document or its tombstone holds.

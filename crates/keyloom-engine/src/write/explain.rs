@@ -4,6 +4,7 @@ use keyloom_key::{Head, Space};
 use keyloom_store::Write;
 
 use super::Operation;
+use super::draft::tombstone_keys;
 use super::drive::{check_request, unwrap_single};
 use super::prepare::{Known, Request};
 use crate::catalog::Catalog;
@@ -50,7 +51,8 @@ impl Engine {
         let mut known = Known::default();
         let draft = self.prepare(&catalog, request, &mut known).await.map_err(unwrap)?;
         // The write meets its tombstones in the commit and plans again; so does its explanation.
-        self.learn_tombstones(&catalog, &draft.tombstone_keys(), &mut known).await?;
+        self.learn_tombstones(&catalog, &tombstone_keys(&draft.commit, &draft.reasons), &mut known)
+            .await?;
         let draft = self.prepare(&catalog, request, &mut known).await.map_err(unwrap)?;
         let mut plan = WritePlan {
             puts: Vec::new(),

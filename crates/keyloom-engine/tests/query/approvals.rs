@@ -397,7 +397,8 @@ fn an_index_key_without_its_document_is_reported_with_both() {
         let snapshot = store.snapshot().await.unwrap();
         let entry = snapshot.scan(&range, options).await.unwrap().next(1).await.unwrap().remove(0);
         let writes = vec![Write::Delete { key: entry.key }];
-        store.commit(Commit { writes, ..Commit::default() }).await.unwrap();
+        let commit = Commit { writes, ..Commit::default() };
+        store.commit(commit.into()).await.unwrap();
     });
     let error =
         database.try_query("approvals", &json!({"where": {"requester": "me"}})).unwrap_err();

@@ -41,7 +41,7 @@ fn parts() -> Database {
 
 fn write(database: &Database, write: Write) {
     let commit = Commit { writes: vec![write], ..Commit::default() };
-    block_on(database.memory.commit(commit)).unwrap();
+    block_on(database.memory.commit(commit.into())).unwrap();
 }
 
 /// The stored key of a space that contains the text.

@@ -498,7 +498,7 @@ impl OrderedStore for Tight {
         self.memory.snapshot().await
     }
 
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
+    async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
         self.memory.commit(commit).await
     }
 

@@ -92,6 +92,13 @@ impl Component {
         element::read(packed, self).map(|(value, _)| value)
     }
 
+    /// Appends the element of a value, if a key may hold it here.
+    pub(super) fn pack(&self, value: &Value, out: &mut Vec<u8>) -> Result<(), PackError> {
+        self.check(value)?;
+        element::write(value, self.order, out);
+        Ok(())
+    }
+
     /// Whether a key may hold this value here.
     pub(super) fn check(&self, value: &Value) -> Result<(), PackError> {
         if !self.stored().accepts(value) {

@@ -15,6 +15,7 @@ mod locate;
 mod span;
 mod spelling;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -72,12 +73,30 @@ impl Template {
         for (component, value) in self.0.components.iter().zip(values) {
             element::write(value, component.order, out);
         }
-        let bytes = out.len() - start;
-        if bytes > COMPONENTS_BYTES_MAX {
-            out.truncate(start);
-            return Err(PackError::KeyTooLong { bytes, max: COMPONENTS_BYTES_MAX });
+        self.check_bytes(start, out)
+    }
+
+    /// Appends the packed components of the key that a document has whose fields hold these values,
+    /// by component. Without one of them there is no key: `false`, and `out` is left as it was, as
+    /// on an error.
+    pub fn pack_fields<'v>(
+        &self,
+        mut field_value: impl FnMut(usize) -> Option<Cow<'v, Value>>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, PackError> {
+        let start = out.len();
+        for (index, component) in self.0.components.iter().enumerate() {
+            let Some(value) = field_value(index) else {
+                out.truncate(start);
+                return Ok(false);
+            };
+            let packed = match component.cut {
+                Cut::Whole => component.pack(&value, out),
+                Cut::Prefix(_) | Cut::Shard(_) => component.pack(&component.value_of(&value), out),
+            };
+            packed.inspect_err(|_| out.truncate(start))?;
         }
-        Ok(())
+        self.check_bytes(start, out).map(|()| true)
     }
 
     /// Reads packed components. Only what [`pack`](Self::pack) writes is accepted.
@@ -168,6 +187,16 @@ impl Template {
     #[must_use]
     pub fn locate_in_order(&self, literals: &[&str], anchors: Anchors) -> Located {
         locate::locate(&self.0, literals, anchors)
+    }
+
+    /// Takes back what was appended since `start` if it is too long.
+    fn check_bytes(&self, start: usize, out: &mut Vec<u8>) -> Result<(), PackError> {
+        let bytes = out.len() - start;
+        if bytes > COMPONENTS_BYTES_MAX {
+            out.truncate(start);
+            return Err(PackError::KeyTooLong { bytes, max: COMPONENTS_BYTES_MAX });
+        }
+        Ok(())
     }
 
     fn check(&self, values: &[Value]) -> Result<(), PackError> {

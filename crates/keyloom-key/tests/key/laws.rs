@@ -1,5 +1,6 @@
 //! The laws of keys, for all templates and all values.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::slice::from_ref;
 
@@ -22,6 +23,24 @@ proptest! {
     fn a_packed_key_unpacks_to_itself((template, keys) in any_keys(1)) {
         let bytes = packed(&template, &keys[0]);
         prop_assert_eq!(template.unpack(&bytes), Ok(keys[0].clone()), "{}", template);
+    }
+
+    #[test]
+    fn a_key_packs_from_the_values_of_fields_as_from_its_components(
+        (template, fields) in any_keys(1),
+        missing in any::<prop::sample::Index>(),
+    ) {
+        let mut out = b"before".to_vec();
+        let field = |place: usize| fields[0].get(place).map(Cow::Borrowed);
+        prop_assert_eq!(template.pack_fields(field, &mut out), Ok(true), "{}", template);
+        let components = template.components().iter().zip(&fields[0]);
+        let key: Vec<Value> = components.map(|(part, value)| part.value_of(value)).collect();
+        prop_assert_eq!(&out[6..], packed(&template, &key), "{}", template);
+        let missing = missing.index(key.len());
+        let lacking = |place: usize| field(place).filter(|_| place != missing);
+        out.truncate(6);
+        prop_assert_eq!(template.pack_fields(lacking, &mut out), Ok(false), "{}", template);
+        prop_assert_eq!(&out[..], b"before");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use std::env;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use pollster::block_on;
@@ -134,7 +135,8 @@ fn commit_one(store: &dyn OrderedStore, writer: u8, number: u64) {
         writes.extend((0..DOCUMENTS).map(old));
     }
     let changes = vec![change(writer, number)];
-    let outcome = block_on(store.commit(Commit { checks: vec![check], writes, changes })).unwrap();
+    let outcome =
+        block_on(store.commit(Arc::new(Commit { checks: vec![check], writes, changes }))).unwrap();
     assert!(matches!(outcome, CommitOutcome::Committed { .. }), "{outcome:?}");
 }
 

@@ -117,7 +117,7 @@ fn fill(open: TryOpen, folder: &Path, padding: usize) -> Expected {
         }
         let changes = vec![round.to_be_bytes().to_vec()];
         feed.extend(changes.clone());
-        block_on(store.commit(Commit { writes, changes, ..Commit::default() })).unwrap();
+        block_on(store.commit(Arc::new(Commit { writes, changes, ..Commit::default() }))).unwrap();
     }
     let snapshot = block_on(store.snapshot()).unwrap();
     let entries = super::scan(&*snapshot, &everything(), Direction::Forward);

@@ -166,7 +166,7 @@ impl Subject {
     }
 
     fn try_commit(&self, commit: Commit) -> Result<CommitOutcome, StoreError> {
-        block_on(self.store.commit(commit))
+        block_on(self.store.commit(Arc::new(commit)))
     }
 
     fn commit(&self, commit: Commit) -> CommitOutcome {

@@ -6,7 +6,7 @@
 //! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use futures_channel::oneshot;
 
@@ -15,12 +15,21 @@ use crate::limits::{
 };
 use crate::{Commit, CommitOutcome, StoreError};
 
+/// Who is told that a commit waits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wake {
+    /// The writer thread.
+    Writer,
+    /// Nobody: the caller sees to it.
+    Nobody,
+}
+
 /// What a caller of `commit` gets.
 pub(super) type Answer = Result<CommitOutcome, StoreError>;
 
 /// A commit whose caller waits.
 pub(super) struct Waiting {
-    pub(super) commit: Commit,
+    pub(super) commit: Arc<Commit>,
     pub(super) answer: oneshot::Sender<Answer>,
     bytes: usize,
 }
@@ -43,9 +52,30 @@ struct State {
     last_group: usize,
 }
 
+impl State {
+    /// The commits that are written together next.
+    fn take(&mut self) -> Vec<Waiting> {
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = self.waiting.pop_front_if(|next| {
+            group.is_empty()
+                || (group.len() < GROUP_COMMITS_MAX && bytes + next.bytes <= GROUP_BYTES_MAX)
+        }) {
+            bytes += next.bytes;
+            group.push(next);
+        }
+        self.bytes -= bytes;
+        group
+    }
+}
+
 impl Queue {
     /// Lets a commit wait for the writer; the answer arrives through the receiver.
-    pub(super) fn push(&self, commit: Commit) -> Result<oneshot::Receiver<Answer>, StoreError> {
+    pub(super) fn push(
+        &self,
+        commit: Arc<Commit>,
+        wake: Wake,
+    ) -> Result<oneshot::Receiver<Answer>, StoreError> {
         let bytes = limits::commit_bytes(&commit);
         let (answer, receiver) = oneshot::channel();
         let mut state = self.state();
@@ -59,7 +89,8 @@ impl Queue {
         }
         state.bytes += bytes;
         state.waiting.push_back(Waiting { commit, answer, bytes });
-        if state.wake_at.is_some_and(|count| state.waiting.len() >= count) {
+        let is_awaited = state.wake_at.is_some_and(|count| state.waiting.len() >= count);
+        if wake == Wake::Writer && is_awaited {
             drop(state);
             self.filled.notify_one();
         }
@@ -77,18 +108,14 @@ impl Queue {
             state = self.filled.wait(state).expect(UNPOISONED);
             state.wake_at = None;
         }
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while let Some(next) = state.waiting.pop_front_if(|next| {
-            group.is_empty()
-                || (group.len() < GROUP_COMMITS_MAX && bytes + next.bytes <= GROUP_BYTES_MAX)
-        }) {
-            bytes += next.bytes;
-            group.push(next);
-        }
-        state.bytes -= bytes;
+        let group = state.take();
         state.last_group = group.len();
         Some(group)
+    }
+
+    /// The commits that are written together next; none if nothing waits.
+    pub(super) fn take_waiting(&self) -> Vec<Waiting> {
+        self.state().take()
     }
 
     /// Waits a moment for the callers of the last group, which were answered just now: those that
@@ -111,6 +138,16 @@ impl Queue {
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state();
         state.waiting.is_empty() && !state.closed
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().waiting.is_empty()
+    }
+
+    /// Wakes the writer, if it sleeps.
+    pub(super) fn wake_writer(&self) {
+        self.filled.notify_one();
     }
 
     /// Takes nothing new from now on.
@@ -152,46 +189,44 @@ mod tests {
     use super::*;
     use crate::Write;
 
-    fn commit(bytes: usize) -> Commit {
+    fn commit(bytes: usize) -> Arc<Commit> {
         let changes = if bytes == 0 { vec![] } else { vec![vec![0; bytes]] };
-        Commit { changes, ..Commit::default() }
+        Arc::new(Commit { changes, ..Commit::default() })
     }
 
-    fn numbered(number: usize) -> Commit {
-        Commit {
-            writes: vec![Write::Delete { key: number.to_be_bytes().into() }],
-            ..Commit::default()
-        }
+    fn numbered(number: usize) -> Arc<Commit> {
+        let writes = vec![Write::Delete { key: number.to_be_bytes().into() }];
+        Arc::new(Commit { writes, ..Commit::default() })
     }
 
     #[test]
     fn q1_the_last_place_is_taken_and_one_more_is_refused() {
         let queue = Queue::default();
         let receivers: Vec<_> =
-            (0..QUEUE_COMMITS_MAX).map(|_| queue.push(commit(0)).unwrap()).collect();
-        let error = queue.push(commit(0)).unwrap_err().to_string();
+            (0..QUEUE_COMMITS_MAX).map(|_| queue.push(commit(0), Wake::Writer).unwrap()).collect();
+        let error = queue.push(commit(0), Wake::Writer).unwrap_err().to_string();
         assert!(error.contains("too many commits wait"), "{error}");
         assert_eq!(queue.take_group().unwrap().len(), GROUP_COMMITS_MAX);
-        assert!(queue.push(commit(0)).is_ok());
+        assert!(queue.push(commit(0), Wake::Writer).is_ok());
         drop(receivers);
     }
 
     #[test]
     fn q1_waiting_bytes_are_bounded_but_one_commit_is_always_taken() {
         let queue = Queue::default();
-        assert!(queue.push(commit(QUEUE_BYTES_MAX + 1)).is_ok());
-        assert!(queue.push(commit(1)).is_err());
+        assert!(queue.push(commit(QUEUE_BYTES_MAX + 1), Wake::Writer).is_ok());
+        assert!(queue.push(commit(1), Wake::Writer).is_err());
         assert_eq!(queue.take_group().unwrap().len(), 1);
-        assert!(queue.push(commit(QUEUE_BYTES_MAX)).is_ok());
-        assert!(queue.push(commit(1)).is_err());
-        assert!(queue.push(commit(0)).is_ok());
+        assert!(queue.push(commit(QUEUE_BYTES_MAX), Wake::Writer).is_ok());
+        assert!(queue.push(commit(1), Wake::Writer).is_err());
+        assert!(queue.push(commit(0), Wake::Writer).is_ok());
     }
 
     #[test]
     fn a_group_ends_before_it_grows_too_large() {
         let queue = Queue::default();
         for bytes in [GROUP_BYTES_MAX - 1, 1, 1, GROUP_BYTES_MAX + 1, 1] {
-            assert!(queue.push(commit(bytes)).is_ok());
+            assert!(queue.push(commit(bytes), Wake::Writer).is_ok());
         }
         let groups = [(); 4].map(|()| queue.take_group().unwrap().len());
         assert_eq!(groups, [2, 1, 1, 1]);
@@ -203,7 +238,7 @@ mod tests {
         for sizes in [[5, 1, 1], [2, 2, 1], [1, 5, 2]] {
             for size in sizes {
                 for _ in 0..size {
-                    assert!(queue.push(commit(1)).is_ok());
+                    assert!(queue.push(commit(1), Wake::Writer).is_ok());
                 }
                 assert_eq!(queue.take_group().unwrap().len(), size);
                 assert_eq!(queue.state().wake_at, None);
@@ -217,7 +252,7 @@ mod tests {
     fn q2_commits_leave_in_the_order_in_which_they_came() {
         let queue = Queue::default();
         for number in 0..3 * GROUP_COMMITS_MAX {
-            assert!(queue.push(numbered(number)).is_ok());
+            assert!(queue.push(numbered(number), Wake::Writer).is_ok());
         }
         let taken = (0..3).flat_map(|_| queue.take_group().unwrap());
         for (number, waiting) in taken.enumerate() {
@@ -229,10 +264,10 @@ mod tests {
     fn q3_a_closed_queue_hands_out_what_waits_and_ends() {
         let queue = Queue::default();
         assert!(queue.is_idle());
-        assert!(queue.push(commit(1)).is_ok());
+        assert!(queue.push(commit(1), Wake::Writer).is_ok());
         assert!(!queue.is_idle());
         queue.close();
-        let error = queue.push(commit(1)).unwrap_err().to_string();
+        let error = queue.push(commit(1), Wake::Writer).unwrap_err().to_string();
         assert!(error.contains("the store is closed"), "{error}");
         assert_eq!(queue.take_group().unwrap().len(), 1);
         assert!(queue.take_group().is_none());
@@ -242,9 +277,9 @@ mod tests {
     #[test]
     fn an_abandoned_queue_lets_its_callers_go() {
         let queue = Queue::default();
-        let receiver = queue.push(commit(1)).unwrap();
+        let receiver = queue.push(commit(1), Wake::Writer).unwrap();
         drop(queue.abandon_on_drop());
         assert!(pollster::block_on(receiver).is_err());
-        assert!(queue.push(commit(1)).is_err());
+        assert!(queue.push(commit(1), Wake::Writer).is_err());
     }
 }

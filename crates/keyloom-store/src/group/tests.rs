@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::task::{Context, Waker};
 use std::thread::ThreadId;
 
 use pollster::block_on;
@@ -143,7 +145,7 @@ fn create(key: &str) -> Commit {
 
 impl Subject {
     fn commit(&self, commit: Commit) -> Answer {
-        block_on(self.store.commit(commit))
+        block_on(self.store.commit(Arc::new(commit)))
     }
 
     fn exists(&self, key: &str) -> bool {
@@ -158,9 +160,11 @@ fn grouped(first: Commit, others: Vec<Commit>) -> (Subject, Vec<Answer>) {
     let (step, entered, release) = stop();
     let subject = start(Durability::Durable, vec![step]);
     let queue = &subject.store.shared.queue;
-    let mut receivers = vec![queue.push(first).unwrap()];
+    let mut receivers = vec![queue.push(Arc::new(first), Wake::Writer).unwrap()];
     entered.recv().unwrap();
-    receivers.extend(others.into_iter().map(|commit| queue.push(commit).unwrap()));
+    receivers.extend(
+        others.into_iter().map(|commit| queue.push(Arc::new(commit), Wake::Writer).unwrap()),
+    );
     release.send(()).unwrap();
     let answers = receivers.into_iter().map(|receiver| block_on(receiver).unwrap()).collect();
     (subject, answers)
@@ -202,7 +206,7 @@ fn counters_of_one_group_add_up() {
 fn g2_a_reader_does_not_see_what_is_not_yet_durable() {
     let (step, entered, release) = stop();
     let subject = start(Durability::Durable, vec![step]);
-    let answer = subject.store.shared.queue.push(put("a")).unwrap();
+    let answer = subject.store.shared.queue.push(Arc::new(put("a")), Wake::Writer).unwrap();
     entered.recv().unwrap();
     assert!(!subject.exists("a"));
     release.send(()).unwrap();
@@ -259,10 +263,10 @@ fn a_caller_that_goes_away_does_no_harm() {
     let (step, entered, release) = stop();
     let subject = start(Durability::Durable, vec![step]);
     let queue = &subject.store.shared.queue;
-    drop(queue.push(put("a")).unwrap());
+    drop(queue.push(Arc::new(put("a")), Wake::Writer).unwrap());
     entered.recv().unwrap();
-    drop(queue.push(put("b")).unwrap());
-    let last = queue.push(put("c")).unwrap();
+    drop(queue.push(Arc::new(put("b")), Wake::Writer).unwrap());
+    let last = queue.push(Arc::new(put("c")), Wake::Writer).unwrap();
     release.send(()).unwrap();
     block_on(last).unwrap().unwrap();
     assert!(["a", "b", "c"].iter().all(|key| subject.exists(key)));
@@ -273,9 +277,11 @@ fn a_full_queue_is_an_error_and_not_a_wait() {
     let (step, entered, release) = stop();
     let subject = start(Durability::Durable, vec![step]);
     let queue = &subject.store.shared.queue;
-    let mut receivers = vec![queue.push(put("first")).unwrap()];
+    let mut receivers = vec![queue.push(Arc::new(put("first")), Wake::Writer).unwrap()];
     entered.recv().unwrap();
-    receivers.extend((0..QUEUE_COMMITS_MAX).map(|_| queue.push(put("k")).unwrap()));
+    receivers.extend(
+        (0..QUEUE_COMMITS_MAX).map(|_| queue.push(Arc::new(put("k")), Wake::Writer).unwrap()),
+    );
     let error = subject.commit(put("one more")).unwrap_err();
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
     release.send(()).unwrap();
@@ -287,9 +293,11 @@ fn a_full_queue_is_an_error_and_not_a_wait() {
 fn dropping_the_store_finishes_what_waits() {
     let (step, entered, release) = stop();
     let Subject { store, controls, folder } = start(Durability::Durable, vec![step]);
-    let mut receivers = vec![store.shared.queue.push(put("first")).unwrap()];
+    let mut receivers =
+        vec![store.shared.queue.push(Arc::new(put("first")), Wake::Writer).unwrap()];
     entered.recv().unwrap();
-    receivers.extend((0..5).map(|_| store.shared.queue.push(put("k")).unwrap()));
+    receivers
+        .extend((0..5).map(|_| store.shared.queue.push(Arc::new(put("k")), Wake::Writer).unwrap()));
     let dropper = thread::spawn(move || drop(store));
     release.send(()).unwrap();
     dropper.join().unwrap();
@@ -318,6 +326,57 @@ fn a_lone_buffered_commit_stays_on_its_thread_and_a_durable_one_does_not() {
 }
 
 #[test]
+fn whoever_writes_buffered_commits_writes_those_that_came_meanwhile_too() {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Buffered, vec![step]);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| subject.commit(put("first")));
+        entered.recv().unwrap();
+        let waiting: Vec<_> =
+            (0..3).map(|n| begun(subject.store.commit(Arc::new(put(&n.to_string()))))).collect();
+        release.send(()).unwrap();
+        first.join().unwrap().unwrap();
+        assert!(waiting.into_iter().all(|commit| block_on(commit).is_ok()));
+    });
+    let writes: Vec<_> = subject.controls.writes.lock().unwrap().clone();
+    let [(_, one), (_, other)] = writes.as_slice() else { panic!("{writes:?}") };
+    assert_eq!(one, other);
+}
+
+#[test]
+fn a_caller_hands_over_to_the_writer_thread_after_some_groups() {
+    let (steps, gates): (Vec<_>, Vec<_>) = (0..=HELP_GROUPS_MAX)
+        .map(|_| {
+            let (step, entered, release) = stop();
+            (step, (entered, release))
+        })
+        .unzip();
+    let subject = start(Durability::Buffered, steps);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| subject.commit(put("first")));
+        let mut waiting = Vec::new();
+        for (entered, release) in gates.into_iter().rev() {
+            entered.recv().unwrap();
+            waiting.push(begun(subject.store.commit(Arc::new(put("k")))));
+            release.send(()).unwrap();
+        }
+        first.join().unwrap().unwrap();
+        assert!(waiting.into_iter().all(|commit| block_on(commit).is_ok()));
+    });
+    let writes: Vec<_> = subject.controls.writes.lock().unwrap().clone();
+    let own = writes.iter().filter(|(_, thread)| *thread == writes[0].1).count();
+    assert_eq!((own, writes.len()), (1 + HELP_GROUPS_MAX, 2 + HELP_GROUPS_MAX));
+}
+
+/// A future that has gone as far as it can for now.
+fn begun<F: Future>(future: F) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(future.as_mut().poll(&mut context).is_pending());
+    future
+}
+
+#[test]
 fn a_commit_that_writes_nothing_costs_no_write() {
     let subject = start(Durability::Durable, vec![]);
     subject.commit(put("a")).unwrap();
@@ -330,7 +389,7 @@ fn a_commit_that_writes_nothing_costs_no_write() {
 fn an_engine_that_forgot_acknowledged_commits_does_not_start() {
     for durability in [Durability::Durable, Durability::Buffered] {
         let Subject { store, folder, .. } = start(durability, vec![]);
-        block_on(store.commit(put("a"))).unwrap();
+        block_on(store.commit(Arc::new(put("a")))).unwrap();
         drop(store);
         let mark = Folder::open(folder.path(), "map").unwrap().mark().unwrap();
         let started = GroupStore::start(MapEngine::default(), mark, durability);

@@ -78,17 +78,17 @@ impl<E: RawEngine> Raw<E> {
 
 impl<E: RawEngine> Contender for Raw<E> {
     fn load(&self, approvals: &[Approval]) -> Outcome<Duration> {
-        let commits = shared(commits_of_creates(approvals, LOAD_BATCH)?);
+        let commits = commits_of_creates(approvals, LOAD_BATCH)?;
         writers::run(LOAD_THREADS, &commits, |commit| self.engine.commit(commit))
     }
 
     fn create(&self, approvals: &[Approval], writers: usize) -> Outcome<Duration> {
-        let commits = shared(commits_of_creates(approvals, 1)?);
+        let commits = commits_of_creates(approvals, 1)?;
         writers::run(writers, &commits, |commit| self.engine.commit(commit))
     }
 
     fn update(&self, changes: &[(Approval, Approval)], writers: usize) -> Outcome<Duration> {
-        let commits = shared(commits_of_updates(changes)?);
+        let commits = commits_of_updates(changes)?;
         let keys: Outcome<Vec<_>> =
             changes.iter().map(|(old, _)| self.layout.document_key(old.id)).collect();
         let jobs: Vec<_> = keys?.into_iter().zip(commits).collect();
@@ -236,10 +236,6 @@ impl<E: RawEngine> Raw<E> {
         let start = index_key.len().saturating_sub(self.identity_bytes);
         self.document_key(index_key.get(start..).unwrap_or_default())
     }
-}
-
-fn shared(commits: Vec<Commit>) -> Vec<Arc<Commit>> {
-    commits.into_iter().map(Arc::new).collect()
 }
 
 fn found(value: Option<Vec<u8>>) -> Outcome<Vec<u8>> {

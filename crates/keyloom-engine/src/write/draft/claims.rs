@@ -3,7 +3,7 @@
 //! L1: A claim is given up or carried along only by the document that holds it.
 //! L2: A claim is taken only if it is free, or given up in the same commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 
 use keyloom_store::Expect;
 
@@ -70,8 +70,8 @@ impl Builder<'_> {
             document.generated.iter().any(|field| *source == Source::Field(*field))
         };
         let generated = unique.path.sources.iter().any(drawn);
-        let name = collection.name.clone();
-        let reason = Reason::Claim { operation, unique: place, collection: name, generated };
+        let id = collection.id;
+        let reason = Reason::Claim { operation, unique: place, collection: id, generated };
         let value = components(collection, &document.key).to_vec();
         let taking = Taking { value, held, reason, operation, generated };
         let Some(other) = self.taken.insert(key.clone(), taking) else { return Ok(()) };
@@ -79,8 +79,7 @@ impl Builder<'_> {
             return Err(taken_error(collection, unique, &key));
         }
         let operation = if generated { operation } else { other.operation };
-        let collection = collection.name.clone();
-        let reason = Reason::DrawnTwice { operation, unique: place, collection };
+        let reason = Reason::DrawnTwice { operation, unique: place, collection: id };
         self.draft.collision = Some((key, reason));
         Ok(())
     }
@@ -102,7 +101,7 @@ impl Builder<'_> {
     pub(super) fn add_references(
         &mut self,
         changes: &[DocumentChange],
-        taken: &BTreeMap<Vec<u8>, Taking>,
+        taken: &HashMap<Vec<u8>, Taking>,
         released: &BTreeSet<Vec<u8>>,
     ) -> Result<(), Error> {
         let mut checked = BTreeSet::new();
