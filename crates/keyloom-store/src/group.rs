@@ -19,6 +19,7 @@
 //! Readers take no lock: they clone the published view. A view keeps what it shows alive in the
 //! engine (old pages, old tables), so long work should page through short snapshots.
 
+mod ends;
 mod hot;
 mod queue;
 mod rows;

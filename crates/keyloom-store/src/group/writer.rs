@@ -5,13 +5,14 @@ use std::panic::{self, AssertUnwindSafe};
 
 use arc_swap::ArcSwap;
 
+use super::ends::Ends;
 use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
 use super::rows::{self, Rows};
-use super::{Durability, Engine, View, WriteError, panic_message};
+use super::{Cursor as _, Durability, Engine, View, WriteError, panic_message};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
-use crate::{Commit, Stamp, StoreError, Stored};
+use crate::{Commit, Direction, Stamp, StoreError, Stored};
 
 /// Why the lock around the writer is never poisoned.
 pub(super) const CAUGHT: &str = "the writer catches what panics below this lock";
@@ -22,13 +23,22 @@ pub(super) struct Writer<E> {
     mark: Mark,
     durability: Durability,
     hot: RefCell<HotRows>,
+    ends: RefCell<Ends>,
     /// Why nothing more is written (G4).
     failed: Option<String>,
 }
 
 impl<E: Engine> Writer<E> {
     pub(super) fn new(engine: E, tip: Tip, mark: Mark, durability: Durability) -> Self {
-        Writer { engine, tip, mark, durability, hot: RefCell::default(), failed: None }
+        Writer {
+            engine,
+            tip,
+            mark,
+            durability,
+            hot: RefCell::default(),
+            ends: RefCell::default(),
+            failed: None,
+        }
     }
 
     /// Writes the commits that hold as one batch, and answers each of them.
@@ -67,7 +77,7 @@ impl<E: Engine> Writer<E> {
     ) -> Vec<Answer> {
         let view = published.load_full();
         let mut batch = Batch::new(self.tip);
-        let current = Current { view: &*view, hot: &self.hot };
+        let current = Current { view: &*view, hot: &self.hot, ends: &self.ends };
         let answers: Vec<Answer> = commits.map(|commit| batch.add(commit, &current)).collect();
         if batch.is_empty() {
             return answers;
@@ -89,6 +99,7 @@ impl<E: Engine> Writer<E> {
         self.engine.write(&Rows::new(batch))?;
         self.tip = batch.tip();
         self.hot.borrow_mut().follow(batch);
+        self.ends.borrow_mut().follow(batch);
         let recorded = match self.durability {
             Durability::Durable => self.mark.record_durable(self.tip.sequence),
             Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
@@ -114,12 +125,16 @@ fn each(count: usize, error: impl Fn() -> StoreError) -> Vec<Answer> {
 struct Current<'a, V> {
     view: &'a V,
     hot: &'a RefCell<HotRows>,
+    ends: &'a RefCell<Ends>,
 }
 
 impl<V: View> Base for Current<'_, V> {
     fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError> {
         if let Some(row) = self.hot.borrow_mut().find(key) {
             return Ok(Some(row.stamp));
+        }
+        if self.ends.borrow_mut().lies_behind(key, |from, to| self.last_key(from, to))? {
+            return Ok(None);
         }
         let stamp = self.read(key, |bytes| rows::decode_value(bytes).map(|(stamp, _)| stamp))?;
         if let Some(stamp) = stamp {
@@ -142,6 +157,14 @@ impl<V: View> Base for Current<'_, V> {
 }
 
 impl<V: View> Current<'_, V> {
+    fn last_key(&self, from: &[u8], to: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let [mut from_row, mut to_row] = [Vec::new(), Vec::new()];
+        rows::value_key(from, &mut from_row);
+        rows::value_key(to, &mut to_row);
+        let mut keys = self.view.range(&from_row, &to_row)?;
+        keys.next(Direction::Reverse, |row, _| rows::decode_value_key(row).map(<[u8]>::to_vec))
+    }
+
     fn read<R>(
         &self,
         key: &[u8],
