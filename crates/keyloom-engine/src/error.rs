@@ -62,7 +62,7 @@ pub enum Error {
     /// The caller may not do this, whatever the request looks like.
     #[error("`{collection}`: {detail}")]
     Forbidden {
-        /// The collection.
+        /// The collection; `*` if it is about all of them.
         collection: String,
         /// Who may.
         detail: String,

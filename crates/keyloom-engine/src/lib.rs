@@ -18,6 +18,7 @@ mod query;
 mod read;
 pub mod schema;
 mod system;
+mod token;
 mod write;
 
 pub use catalog::{PathCost, SchemaChange, SchemaStep};
@@ -33,6 +34,7 @@ pub use query::{
     Query, ScanNote, Sort, Test,
 };
 pub use system::{RealSystem, System};
+pub use token::{Identity, NewToken, Right, Role, Scopes, Secret, Token, TokenPage};
 pub use write::{
     Action, Operation, PlannedKey, Precondition, SetReplacement, Update, WritePlan, Written,
 };

@@ -28,6 +28,9 @@ pub const ARRAY_ELEMENTS_MAX: usize = 256;
 /// The most operations of one batch. Each brings several keys, and a commit is never split.
 pub const BATCH_OPERATIONS_MAX: usize = 1000;
 
+/// The most collections that the scopes of a token name.
+pub const TOKEN_SCOPES_MAX: usize = 100;
+
 /// The most keys of one `get many`.
 pub const GET_MANY_KEYS_MAX: usize = 1000;
 

@@ -35,6 +35,8 @@ pub enum Space {
     Tombstone = 0x05,
     /// A number that the engine counts.
     Counter = 0x06,
+    /// A token by which a caller is known.
+    Token = 0x07,
 }
 
 impl Head {
@@ -93,6 +95,7 @@ impl TryFrom<u8> for Space {
             0x04 => Ok(Self::Claim),
             0x05 => Ok(Self::Tombstone),
             0x06 => Ok(Self::Counter),
+            0x07 => Ok(Self::Token),
             _ => Err(DecodeError::UnknownSpace { tag }),
         }
     }

@@ -13,10 +13,10 @@ use crate::document::{HeadRecord, Tombstone};
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
 use crate::limits::{
-    BATCH_OPERATIONS_MAX, CODE_ATTEMPTS_MAX, OUTCOME_ATTEMPTS_MAX, OWNER_BYTES_MAX,
-    REPLAN_ATTEMPTS_MAX,
+    BATCH_OPERATIONS_MAX, CODE_ATTEMPTS_MAX, OUTCOME_ATTEMPTS_MAX, REPLAN_ATTEMPTS_MAX,
 };
 use crate::read::key_from_claim;
+use crate::token::check_subject;
 
 impl Engine {
     /// Executes all operations in one commit, or none of them.
@@ -259,14 +259,7 @@ pub(super) fn check_request(actor: &Actor, operations: &[Operation]) -> Result<(
             max: BATCH_OPERATIONS_MAX,
         });
     }
-    if let Some(name) = actor.subject()
-        && (name.is_empty() || name.len() > OWNER_BYTES_MAX || name.contains(char::is_control))
-    {
-        return Err(Error::invalid(format!(
-            "a subject has 1 to {OWNER_BYTES_MAX} bytes without control characters"
-        )));
-    }
-    Ok(())
+    actor.subject().map_or(Ok(()), check_subject)
 }
 
 fn collection_of<'c>(catalog: &'c Catalog, key: &[u8]) -> Result<&'c Collection, Error> {

@@ -78,8 +78,10 @@ impl Engine {
 pub(super) fn spell_key(catalog: &Catalog, key: &[u8]) -> Result<(String, String), Error> {
     let damaged = |detail: &str| Error::corrupt(format!("key {}: {detail}", key.escape_ascii()));
     let (head, packed) = Head::read(key).map_err(|error| damaged(&error.to_string()))?;
-    if head.space == Space::Catalog {
-        return Ok(("catalog".to_owned(), "catalog".to_owned()));
+    match head.space {
+        Space::Catalog => return Ok(("catalog".to_owned(), "catalog".to_owned())),
+        Space::Token => return Ok(("token".to_owned(), "token".to_owned())),
+        _ => {}
     }
     let collection =
         catalog.by_id(head.collection).ok_or_else(|| damaged("its collection is unknown"))?;

@@ -23,6 +23,7 @@ fn shape(entry: &Entry) -> Shape {
         Space::Tombstone => "tombstone",
         Space::Counter => "counter",
         Space::Catalog => "catalog",
+        Space::Token => "token",
     };
     (kind, entry.key.len(), entry.stored.value.len())
 }

@@ -32,6 +32,8 @@ mod schema_errors;
 #[cfg(test)]
 mod stickers;
 #[cfg(test)]
+mod tokens;
+#[cfg(test)]
 mod users;
 #[cfg(test)]
 mod versions;

@@ -3,8 +3,15 @@
 use keyloom_key::{DecodeError, Head, Space};
 use proptest::prelude::*;
 
-const SPACES: [Space; 6] =
-    [Space::Catalog, Space::Document, Space::Index, Space::Claim, Space::Tombstone, Space::Counter];
+const SPACES: [Space; 7] = [
+    Space::Catalog,
+    Space::Document,
+    Space::Index,
+    Space::Claim,
+    Space::Tombstone,
+    Space::Counter,
+    Space::Token,
+];
 
 fn bytes(head: Head) -> Vec<u8> {
     let mut out = Vec::new();
@@ -22,11 +29,11 @@ fn a_head_has_five_bytes_big_endian() {
 #[test]
 fn the_tags_of_spaces_are_never_changed() {
     let tags: Vec<u8> = SPACES.map(|space| space as u8).into();
-    assert_eq!(tags, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(tags, [1, 2, 3, 4, 5, 6, 7]);
     for space in SPACES {
         assert_eq!(Space::try_from(space as u8), Ok(space));
     }
-    for tag in [0, 7, 255] {
+    for tag in [0, 8, 255] {
         assert_eq!(Space::try_from(tag), Err(DecodeError::UnknownSpace { tag }));
     }
 }
