@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -152,7 +153,7 @@ impl Engine {
             writes: vec![Write::Put { key, value: record.encode() }],
             changes: Vec::new(),
         };
-        match self.store.commit(commit).await? {
+        match self.store.commit(Arc::new(commit)).await? {
             CommitOutcome::Committed { .. } => {}
             CommitOutcome::Conflict { .. } => return Err(Error::RetriesExhausted { attempts: 1 }),
         }
@@ -201,7 +202,7 @@ impl Engine {
             changes: Vec::new(),
         };
         // A token never changes, so whoever was in between has revoked it.
-        Ok(matches!(self.store.commit(commit).await?, CommitOutcome::Committed { .. }))
+        Ok(matches!(self.store.commit(Arc::new(commit)).await?, CommitOutcome::Committed { .. }))
     }
 
     /// Whether there are any tokens.
