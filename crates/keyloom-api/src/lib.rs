@@ -10,6 +10,7 @@ mod page;
 mod problem;
 mod query;
 mod report;
+mod request;
 
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};
@@ -17,6 +18,11 @@ pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Ra
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};
 pub use query::{Order, QueryBody, QueryError};
 pub use report::{
-    Change, ChangeKind, CheckProblem, CheckReport, Collection, CollectionChange, Deleted, Index,
-    PathCost, PlannedKey, SchemaChange, StepKind, WritePlan,
+    BatchAnswer, BatchResult, Change, ChangeKind, CheckProblem, CheckReport, Collection,
+    CollectionChange, Collections, Deleted, DeletedMany, Documents, Format, Index, Outcome,
+    PathCost, PlannedKey, Readiness, SchemaChange, StepKind, WritePlan,
+};
+pub use request::{
+    BatchBody, BatchOp, BatchOperation, CheckBody, DocumentBody, IfVersion, KeysBody, ListBody,
+    ListField, ListOrder, Matcher, Paginate, SetBody, Star, TimeMatcher, Timestamps,
 };

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::document::Document;
+use crate::page::Cost;
+
 /// That a document is gone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deleted {
@@ -13,6 +16,69 @@ pub struct Deleted {
     /// The version of the deletion, which is never used again; absent if there was no document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
+}
+
+/// Documents that were asked for by their keys.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Documents {
+    /// In the order of the keys; `null` for one that does not exist.
+    pub items: Vec<Option<Document>>,
+}
+
+/// How many documents of a filter are gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedMany {
+    /// How many this call has deleted, all in one commit.
+    pub deleted: u64,
+    /// Whether there may be more: call again.
+    pub more: bool,
+    /// What finding them has cost.
+    pub cost: Cost,
+}
+
+/// What the operations of a batch did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BatchAnswer {
+    /// In the order of the operations.
+    pub results: Vec<BatchResult>,
+}
+
+/// What one operation did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BatchResult {
+    /// What happened.
+    pub outcome: Outcome,
+    /// The key of the document.
+    pub key: String,
+    /// The version that the operation gave it; absent if nothing happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// The document, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Document>,
+}
+
+/// What happened to a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It is new.
+    Created,
+    /// It has changed.
+    Updated,
+    /// It is gone.
+    Deleted,
+    /// There was nothing to delete.
+    Absent,
+}
+
+/// Whether the server can answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// `ready`.
+    pub status: String,
+    /// Indexes and unique claims that are still being built, as `collection index:name`.
+    pub building: Vec<String>,
 }
 
 /// What a write would do.
@@ -98,6 +164,13 @@ pub struct PathCost {
     pub lints: Vec<String>,
 }
 
+/// The collections that there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Collections {
+    /// Their names.
+    pub collections: Vec<String>,
+}
+
 /// What there is to know of a collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Collection {
@@ -106,10 +179,22 @@ pub struct Collection {
     /// How many documents it holds; absent for a caller who may not read all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub documents: Option<u64>,
+    /// Its key formats, newest first.
+    pub formats: Vec<Format>,
     /// Its schema, in the shape of a schema file.
     pub schema: Json,
     /// Its indexes and unique claims.
     pub indexes: Vec<Index>,
+}
+
+/// One generation of the document keys of a collection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Format {
+    /// Its key template.
+    pub template: String,
+    /// How many documents have such a key; absent for a caller who may not read all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<u64>,
 }
 
 /// What there is to know of an index or a unique claim.

@@ -1,5 +1,6 @@
 //! What can be said on the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand};
@@ -103,6 +104,8 @@ pub(crate) enum Command {
     Changes(Changes),
     /// Compare all documents and keys, both ways
     Check(Check),
+    /// Serve the database over HTTP; creates it if there is none
+    Serve(Serve),
     /// Load sample data into a temporary folder and walk through its queries
     Demo(Demo),
 }
@@ -365,6 +368,17 @@ pub(crate) struct Check {
     /// Put missing keys and delete wrong ones; documents are never touched
     #[arg(long)]
     pub(crate) repair: bool,
+}
+
+/// Serve the database.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Serve {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:7400", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Schemas to apply first: files (TOML or JSON), or folders of them
+    #[arg(long, num_args = 1.., value_name = "PATH")]
+    pub(crate) schema: Vec<PathBuf>,
 }
 
 /// Walk through sample data.

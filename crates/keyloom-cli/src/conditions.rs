@@ -4,13 +4,10 @@
 //! if a value itself has a comma. A group of `--any` is one or more conditions with spaces between
 //! them; a value with a space stands in double quotes.
 
-use keyloom_api::Operator;
+use crate::problem::Failure;
 use keyloom_engine::schema::CollectionSchema;
 use keyloom_engine::{Filter, Test};
-use serde_json::Value as Json;
-
-use crate::problem::Failure;
-use crate::typed;
+use keyloom_server::asked;
 
 /// The filter that conditions mean.
 pub(crate) fn filter<T: AsRef<str>>(
@@ -40,29 +37,7 @@ fn read(schema: &CollectionSchema, condition: &str) -> Result<(String, Test), Fa
              prefix, gt, gte, lt, lte or in"
         ))
     })?;
-    let (field, operator) =
-        Operator::of_parameter(name).map_err(|error| Failure::Invalid(error.to_string()))?;
-    let kind = typed::kind_of(schema, field);
-    let value = |text: &str| {
-        typed::value(kind, text).map_err(|detail| Failure::Invalid(format!("`{field}`: {detail}")))
-    };
-    let test = match operator {
-        Operator::Equal => Test::Equal(value(text)?),
-        Operator::Prefix => Test::Prefix(text.to_owned()),
-        Operator::Greater => Test::Greater(value(text)?),
-        Operator::GreaterOrEqual => Test::GreaterOrEqual(value(text)?),
-        Operator::Less => Test::Less(value(text)?),
-        Operator::LessOrEqual => Test::LessOrEqual(value(text)?),
-        Operator::In if text.starts_with('[') => Test::In(json_list(field, text)?),
-        Operator::In if text.is_empty() => Test::In(Vec::new()),
-        Operator::In => Test::In(text.split(',').map(value).collect::<Result<_, _>>()?),
-    };
-    Ok((field.to_owned(), test))
-}
-
-fn json_list(field: &str, text: &str) -> Result<Vec<Json>, Failure> {
-    serde_json::from_str(text)
-        .map_err(|error| Failure::Invalid(format!("`{field}`: not a JSON array: {error}")))
+    asked::condition(schema, name, text).map_err(Failure::Invalid)
 }
 
 /// The conditions of a group.
@@ -91,6 +66,8 @@ fn words(group: &str) -> Result<Vec<String>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value as Json;
+
     use super::*;
 
     fn schema() -> CollectionSchema {

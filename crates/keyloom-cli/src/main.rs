@@ -20,9 +20,6 @@ mod output;
 mod problem;
 mod progress;
 mod table;
-mod times;
-mod typed;
-mod wire;
 
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;

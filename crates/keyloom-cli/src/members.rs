@@ -8,7 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::output::visible;
-use crate::times;
+use keyloom_server::times;
 
 /// The members of a JSON object; none if it is not one.
 pub(crate) fn members(data: &[u8]) -> Vec<(String, &RawValue)> {

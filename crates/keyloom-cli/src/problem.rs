@@ -7,13 +7,15 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use keyloom_api::{Code, Details, Problem, Suggestion, Versions};
+use keyloom_api::{Code, Details, Problem};
 use keyloom_engine::{Error, NoIndex};
+use keyloom_server::ServeError;
+use keyloom_server::problem::details;
+use keyloom_server::typed::template_fields;
 use keyloom_store::StoreError;
 use thiserror::Error as ThisError;
 
 use crate::output::{Format, counted, visible};
-use crate::typed::template_fields;
 
 /// Why a command failed.
 #[derive(Debug, ThisError)]
@@ -24,6 +26,9 @@ pub(crate) enum Failure {
     /// The store cannot be opened.
     #[error("{0}")]
     Store(#[from] StoreError),
+    /// The server does not start.
+    #[error("{0}")]
+    Serve(#[from] ServeError),
     /// What was given is not what is needed.
     #[error("{0}")]
     Invalid(String),
@@ -95,7 +100,9 @@ impl Failure {
         match self {
             Failure::Engine(error) => error.code().parse().unwrap_or(Code::Internal),
             Failure::Store(StoreError::Corrupt { .. }) => Code::Internal,
-            Failure::Store(_) | Failure::File { .. } | Failure::Output(_) => Code::Unavailable,
+            Failure::Store(_) | Failure::Serve(_) | Failure::File { .. } | Failure::Output(_) => {
+                Code::Unavailable
+            }
             Failure::Invalid(_) | Failure::Usage(_) => Code::InvalidArgument,
             Failure::Absent(_) => Code::NotFound,
             Failure::At { source, .. } | Failure::Import { source, .. } => source.code(),
@@ -142,52 +149,6 @@ pub(crate) fn told(failure: &Failure) -> String {
 pub(crate) fn problem(failure: &Failure) -> Problem {
     let details = failure.engine().map_or_else(Details::default, details);
     Problem::new(failure.code(), failure.to_string(), details)
-}
-
-fn details(error: &Error) -> Details {
-    let none = Details::default();
-    match error {
-        Error::NotFound { collection, key } => {
-            Details { collection: Some(collection.clone()), key: Some(key.clone()), ..none }
-        }
-        Error::UnknownCollection { collection, known: _ } => {
-            Details { collection: Some(collection.clone()), ..none }
-        }
-        Error::UniqueViolation { collection, claim, value } => Details {
-            collection: Some(collection.clone()),
-            claim: Some(claim.clone()),
-            key: Some(value.clone()),
-            ..none
-        },
-        Error::RuleViolation { collection, field, rule, detail: _ } => Details {
-            collection: Some(collection.clone()),
-            field: Some(field.clone()),
-            rule: Some((*rule).to_owned()),
-            ..none
-        },
-        Error::VersionConflict { key, expected, stored } => {
-            let versions = Versions { expected: *expected, stored: *stored };
-            Details { key: Some(key.clone()), versions: Some(versions), ..none }
-        }
-        Error::PreconditionRequired { key, stored } => {
-            let versions = Versions { expected: None, stored: Some(*stored) };
-            Details { key: Some(key.clone()), versions: Some(versions), ..none }
-        }
-        Error::NoIndex(missing) => {
-            Details { suggest: Some(suggestion(missing.as_ref().clone())), ..none }
-        }
-        Error::LimitExceeded { what: _, found: _, max } => Details { max: Some(*max), ..none },
-        Error::RetriesExhausted { attempts } => Details { attempts: Some(*attempts), ..none },
-        Error::Batch { operation, source } => {
-            Details { operation: Some(*operation), ..details(source) }
-        }
-        _ => none,
-    }
-}
-
-fn suggestion(missing: NoIndex) -> Suggestion {
-    let NoIndex { collection, reason: _, suggest, backfill_documents, keys_per_write } = missing;
-    Suggestion { collection, index: suggest, backfill_documents, keys_per_write }
 }
 
 /// What to add to the schema, ready to paste.

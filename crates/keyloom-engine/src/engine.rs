@@ -15,6 +15,7 @@ use crate::access::Reach;
 use crate::catalog::{Catalog, CatalogRecord, PathState, catalog_key, compile};
 use crate::error::Error;
 use crate::limits::{UPDATE_ATTEMPTS, UPDATE_DELAY};
+use crate::schema::CollectionSchema;
 use crate::system::{RealSystem, System};
 
 /// A database: documents, indexes and changes in one store.
@@ -76,7 +77,7 @@ pub struct CollectionInfo {
     /// Its name.
     pub name: String,
     /// Its schema.
-    pub schema: crate::schema::CollectionSchema,
+    pub schema: CollectionSchema,
     /// How many documents it holds; `None` for a caller who may not read all of them.
     pub documents: Option<u64>,
     /// Its indexes and unique claims.
@@ -133,6 +134,11 @@ impl Engine {
         self.catalog().collections.keys().cloned().collect()
     }
 
+    /// The schema of one collection.
+    pub fn schema(&self, name: &str) -> Result<Arc<CollectionSchema>, Error> {
+        Ok(Arc::clone(&self.catalog().collection(name)?.schema))
+    }
+
     /// What there is to know of one collection.
     pub async fn collection(&self, actor: &Actor, name: &str) -> Result<CollectionInfo, Error> {
         let catalog = self.catalog();
@@ -154,7 +160,7 @@ impl Engine {
         let indexes = collection.indexes.iter().map(|index| info("index", &index.path));
         Ok(CollectionInfo {
             name: name.to_owned(),
-            schema: collection.schema.clone(),
+            schema: collection.schema.as_ref().clone(),
             documents,
             indexes: uniques.chain(indexes).collect(),
         })

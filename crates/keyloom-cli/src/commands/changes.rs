@@ -8,8 +8,8 @@ use crate::args::Changes;
 use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
 use crate::table::Table;
-use crate::times;
-use crate::wire;
+use keyloom_server::times;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, changes: &Changes) -> Result<(), Failure> {
     let Changes { after, limit } = *changes;

@@ -8,7 +8,7 @@ use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
 use crate::progress::Progress;
 use crate::table::Table;
-use crate::wire;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), Failure> {
     let repair = if check.repair { Repair::Yes } else { Repair::No };

@@ -9,7 +9,7 @@ use super::Session;
 use crate::args::Export;
 use crate::problem::Failure;
 use crate::progress::Progress;
-use crate::wire;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(), Failure> {
     let Export { collection } = export;

@@ -7,8 +7,8 @@ use super::{Session, show};
 use crate::args::Get;
 use crate::output::Format;
 use crate::problem::Failure;
-use crate::typed::{kind_of, template_fields, value};
-use crate::wire;
+use keyloom_server::typed::{kind_of, template_fields, value};
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, get: Get) -> Result<(), Failure> {
     let Get { collection, key, unique } = get;

@@ -6,7 +6,7 @@ use super::{Session, show};
 use crate::args::Keys;
 use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
-use crate::wire;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, keys: Keys) -> Result<(), Failure> {
     let Keys { collection, index, prefix, limit, after } = keys;

@@ -7,8 +7,8 @@ use super::{Session, show};
 use crate::args::{List, ListTimes};
 use crate::output::{Format, counted};
 use crate::problem::Failure;
-use crate::times;
-use crate::wire;
+use keyloom_server::times;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, list: List) -> Result<(), Failure> {
     let List {

@@ -15,6 +15,7 @@ mod put;
 mod query;
 mod replace;
 mod schema;
+mod serve;
 mod show;
 
 use keyloom_engine::schema::CollectionSchema;
@@ -48,6 +49,7 @@ pub(crate) async fn run(args: Args, output: &mut Output) -> Result<(), Failure> 
             let mut session = Session { engine, actor: global.actor(), output };
             schema::apply(&mut session, &schema, dry_run).await
         }
+        Command::Serve(options) => serve::run(options, &global, output).await,
         command => {
             let engine = open(&url, global.options(), Missing::Refuse).await?;
             let mut session = Session { engine, actor: global.actor(), output };
@@ -82,6 +84,7 @@ async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Fail
         Command::Export(export) => export::run(session, export).await,
         Command::Changes(changes) => changes::run(session, &changes).await,
         Command::Check(check) => check::run(session, &check).await,
+        Command::Serve(_) => Err(Failure::Usage("a demo serves nothing".to_owned())),
         Command::Demo(_) => Err(Failure::Usage("a demo has no demo inside".to_owned())),
     }
 }

@@ -8,7 +8,7 @@ use crate::input;
 use crate::output::{Format, Output, counted, visible};
 use crate::problem::Failure;
 use crate::table::Table;
-use crate::wire;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, put: Put) -> Result<(), Failure> {
     let Put { collection, document, key, if_version, patch, description, explain } = put;

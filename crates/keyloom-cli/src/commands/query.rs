@@ -9,7 +9,7 @@ use crate::args::{Conditions, Query};
 use crate::conditions::{alternatives, filter};
 use crate::output::{Format, counted};
 use crate::problem::Failure;
-use crate::wire;
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, query: Query) -> Result<(), Failure> {
     let Query { conditions, order, limit, after, select } = query;

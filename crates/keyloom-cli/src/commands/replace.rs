@@ -10,8 +10,8 @@ use crate::args::Replace;
 use crate::input::Lines;
 use crate::output::{Format, counted};
 use crate::problem::Failure;
-use crate::typed::{kind_of, value};
-use crate::wire;
+use keyloom_server::typed::{kind_of, value};
+use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, replace: Replace) -> Result<(), Failure> {
     let Replace { collection, set, leading, from } = replace;

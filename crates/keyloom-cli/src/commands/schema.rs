@@ -16,7 +16,7 @@ use crate::output::{Format, Output, counted};
 use crate::problem::Failure;
 use crate::progress::Progress;
 use crate::table::Table;
-use crate::wire;
+use keyloom_server::wire;
 
 /// Reads schema files and checks them alone, so that a wrong one never touches a database.
 pub(super) async fn read_checked(files: &[PathBuf]) -> Result<Schema, Failure> {

@@ -7,8 +7,8 @@ use crate::members::{members, shown};
 use crate::output::{Output, counted, visible};
 use crate::problem::Failure;
 use crate::table::Table;
-use crate::times;
-use crate::typed::kind_of;
+use keyloom_server::times;
+use keyloom_server::typed::kind_of;
 
 /// A table of documents: their keys and the members of their data.
 pub(super) fn documents<'d>(

@@ -62,7 +62,7 @@ fn compile_collection(stored: &CollectionRecord) -> Result<Collection, Error> {
     let mut collection = Collection {
         name: name.to_owned(),
         id: stored.id,
-        schema: schema.clone(),
+        schema: Arc::new(schema.clone()),
         fields,
         next_fields,
         key,

@@ -50,7 +50,7 @@ pub(crate) struct Collection {
     pub(crate) name: String,
     pub(crate) id: u16,
     /// What it was compiled from.
-    pub(crate) schema: CollectionSchema,
+    pub(crate) schema: Arc<CollectionSchema>,
     /// In the order of their names.
     pub(crate) fields: Vec<Field>,
     /// Rules that are about to come into force: a write has to obey both.

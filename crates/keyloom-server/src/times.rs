@@ -6,7 +6,7 @@ const DAY_MILLIS: i64 = 86_400_000;
 
 /// `2026-11-15 22:14:16.123`; the fraction only if there is one. Times outside the years 0 to 9999
 /// stay numbers.
-pub(crate) fn render(millis: i64) -> String {
+pub fn render(millis: i64) -> String {
     let (day, time) = (millis.div_euclid(DAY_MILLIS), millis.rem_euclid(DAY_MILLIS));
     let (year, month, date) = civil(day);
     if !(0..=9999).contains(&year) {
@@ -19,7 +19,7 @@ pub(crate) fn render(millis: i64) -> String {
 }
 
 /// Reads milliseconds, `2026-11-15`, or `2026-11-15 22:14[:16[.123]]` with `T` and `Z` if wanted.
-pub(crate) fn parse(text: &str) -> Option<i64> {
+pub fn parse(text: &str) -> Option<i64> {
     if let Ok(millis) = text.parse() {
         return Some(millis);
     }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use crate::times;
 
 /// The type of a field, or of the elements of an array; `None` if the field is not declared.
-pub(crate) fn kind_of<'s>(schema: &'s CollectionSchema, field: &str) -> Option<&'s str> {
+pub fn kind_of<'s>(schema: &'s CollectionSchema, field: &str) -> Option<&'s str> {
     match field {
         "@created_at" | "@updated_at" => Some("millis"),
         "@owner" => Some("id"),
@@ -19,7 +19,7 @@ pub(crate) fn kind_of<'s>(schema: &'s CollectionSchema, field: &str) -> Option<&
 
 /// A value of this type. A field that is not declared is left to the engine, which lists those that
 /// are.
-pub(crate) fn value(kind: Option<&str>, text: &str) -> Result<Json, String> {
+pub fn value(kind: Option<&str>, text: &str) -> Result<Json, String> {
     let wanted = |wanted: &str| format!("`{text}` is not {wanted}");
     match kind {
         Some("millis") => times::parse(text).map(Json::from).ok_or_else(|| {
@@ -40,7 +40,7 @@ pub(crate) fn value(kind: Option<&str>, text: &str) -> Result<Json, String> {
 }
 
 /// The fields that a key template names, in order.
-pub(crate) fn template_fields(template: &str) -> Vec<&str> {
+pub fn template_fields(template: &str) -> Vec<&str> {
     let components = template.split('{').skip(1);
     components
         .filter_map(|rest| rest.split('}').next()?.split(' ').next())

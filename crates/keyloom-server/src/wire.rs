@@ -6,37 +6,41 @@ use keyloom_engine as engine;
 use keyloom_engine::Error;
 use serde_json::value::RawValue;
 
-use crate::problem::Failure;
-
-pub(crate) fn document(document: engine::Document) -> Result<api::Document, Failure> {
+/// A document.
+pub fn document(document: engine::Document) -> Result<api::Document, Error> {
     let engine::Document { key, version, created_at, updated_at, owner, description, data } =
         document;
     let data = raw(&key, data)?;
     Ok(api::Document { key, version, created_at, updated_at, owner, description, data })
 }
 
-pub(crate) fn page(page: engine::Page, explain: bool) -> Result<api::Page, Failure> {
+/// A page, with its plan if that was asked for.
+pub fn page(page: engine::Page, explain: bool) -> Result<api::Page, Error> {
     let engine::Page { items, next, cost: spent, plan: run } = page;
     let items = items.into_iter().map(item).collect::<Result<_, _>>()?;
     Ok(api::Page { items, next, cost: cost(spent), plan: explain.then(|| plan(run)) })
 }
 
-pub(crate) fn count(counted: engine::Counted, explain: bool) -> api::Count {
+/// A count.
+pub fn count(counted: engine::Counted, explain: bool) -> api::Count {
     let engine::Counted { count, cost: spent, plan: run } = counted;
     api::Count { count, cost: cost(spent), plan: explain.then(|| plan(run)) }
 }
 
-pub(crate) fn exists(existence: engine::Existence, explain: bool) -> api::Exists {
+/// An existence.
+pub fn exists(existence: engine::Existence, explain: bool) -> api::Exists {
     let engine::Existence { exists, cost: spent, plan: run } = existence;
     api::Exists { exists, cost: cost(spent), plan: explain.then(|| plan(run)) }
 }
 
-pub(crate) fn keys(page: engine::KeyPage) -> api::KeyPage {
+/// A page of keys.
+pub fn keys(page: engine::KeyPage) -> api::KeyPage {
     let engine::KeyPage { keys, next, cost: spent, plan: _ } = page;
     api::KeyPage { keys, next, cost: cost(spent) }
 }
 
-pub(crate) fn list(listed: engine::Listed, explain: bool) -> Result<api::ListPage, Failure> {
+/// A page of the list matcher.
+pub fn list(listed: engine::Listed, explain: bool) -> Result<api::ListPage, Error> {
     let engine::Listed {
         items,
         items_length,
@@ -59,32 +63,54 @@ pub(crate) fn list(listed: engine::Listed, explain: bool) -> Result<api::ListPag
     })
 }
 
-pub(crate) fn write_plan(plan: engine::WritePlan) -> api::WritePlan {
+/// What an operation of a batch did.
+pub fn written(written: engine::Written) -> Result<api::BatchResult, Error> {
+    use api::Outcome;
+    use engine::Written;
+    let (outcome, key, version, kept) = match written {
+        Written::Created(new) => (Outcome::Created, new.key.clone(), Some(new.version), Some(new)),
+        Written::Updated(new) => (Outcome::Updated, new.key.clone(), Some(new.version), Some(new)),
+        Written::Deleted { key, version } => (Outcome::Deleted, key, Some(version), None),
+        Written::Absent { key } => (Outcome::Absent, key, None, None),
+    };
+    Ok(api::BatchResult { outcome, key, version, document: kept.map(document).transpose()? })
+}
+
+/// What a write would do.
+pub fn write_plan(plan: engine::WritePlan) -> api::WritePlan {
     let engine::WritePlan { puts, deletes, checks, changes } = plan;
     let puts = puts.into_iter().map(planned_key).collect();
     let deletes = deletes.into_iter().map(planned_key).collect();
     api::WritePlan { puts, deletes, checks, changes }
 }
 
-pub(crate) fn schema_change(change: engine::SchemaChange, applied: bool) -> api::SchemaChange {
+/// What a schema changes.
+pub fn schema_change(change: engine::SchemaChange, applied: bool) -> api::SchemaChange {
     let engine::SchemaChange { version, steps } = change;
     let steps = steps.into_iter().map(step).collect();
     api::SchemaChange { version, applied, steps }
 }
 
-pub(crate) fn collection(info: engine::CollectionInfo) -> Result<api::Collection, Failure> {
+/// A collection.
+pub fn collection(info: engine::CollectionInfo) -> Result<api::Collection, Error> {
     let engine::CollectionInfo { name, schema, documents, indexes } = info;
-    let schema = serde_json::to_value(&schema).map_err(|error| Failure::Output(error.into()))?;
+    let template = schema.key.clone();
+    let schema = serde_json::to_value(&schema)
+        .map_err(|error| Error::Corrupt { detail: error.to_string() })?;
     let indexes = indexes.into_iter().map(index).collect();
-    Ok(api::Collection { name, documents, schema, indexes })
+    // So far a collection has one key format.
+    let formats = vec![api::Format { template, documents }];
+    Ok(api::Collection { name, documents, formats, schema, indexes })
 }
 
-pub(crate) fn path_cost(cost: engine::PathCost) -> api::PathCost {
+/// What a template costs.
+pub fn path_cost(cost: engine::PathCost) -> api::PathCost {
     let engine::PathCost { path, template, key_bytes_max, keys_per_document, lints } = cost;
     api::PathCost { path, template, key_bytes_max, keys_per_document, lints }
 }
 
-pub(crate) fn change(change: engine::DocumentChange) -> api::Change {
+/// An item of the feed.
+pub fn change(change: engine::DocumentChange) -> api::Change {
     let engine::DocumentChange { position, kind, collection, key, version, subjects: _ } = change;
     let kind = match kind {
         engine::ChangeKind::Created => api::ChangeKind::Created,
@@ -94,7 +120,8 @@ pub(crate) fn change(change: engine::DocumentChange) -> api::Change {
     api::Change { position: position.0, kind, collection, key, version }
 }
 
-pub(crate) fn check_report(report: engine::CheckReport) -> api::CheckReport {
+/// What a check found.
+pub fn check_report(report: engine::CheckReport) -> api::CheckReport {
     let engine::CheckReport { documents, keys, problems, repaired } = report;
     let problems = problems
         .into_iter()
@@ -108,7 +135,7 @@ pub(crate) fn check_report(report: engine::CheckReport) -> api::CheckReport {
     api::CheckReport { documents, keys, problems, repaired }
 }
 
-fn item(item: engine::Item) -> Result<api::Item, Failure> {
+fn item(item: engine::Item) -> Result<api::Item, Error> {
     match item {
         engine::Item::Document(found) => Ok(api::Item::Document(document(found)?)),
         engine::Item::Selected { key, data } => {
@@ -118,12 +145,14 @@ fn item(item: engine::Item) -> Result<api::Item, Failure> {
     }
 }
 
-pub(crate) fn cost(cost: engine::Cost) -> api::Cost {
+/// What an answer has cost.
+pub fn cost(cost: engine::Cost) -> api::Cost {
     let engine::Cost { keys_read, documents_read, ranges } = cost;
     api::Cost { keys_read, documents_read, ranges }
 }
 
-fn plan(plan: engine::Plan) -> api::Plan {
+/// A plan.
+pub fn plan(plan: engine::Plan) -> api::Plan {
     // The course of a plan is the engine's own; everything else is shown.
     let engine::Plan { path, ranges, direction, covering, keys_read_max, scan, probe, .. } = plan;
     let range = |range: engine::PlanRange| {
@@ -179,11 +208,11 @@ fn index(index: engine::IndexInfo) -> api::Index {
     api::Index { path, template, state: state.to_owned() }
 }
 
-fn raw(key: &str, data: Vec<u8>) -> Result<Box<RawValue>, Failure> {
+fn raw(key: &str, data: Vec<u8>) -> Result<Box<RawValue>, Error> {
     let text = String::from_utf8(data).ok();
     let raw = text.and_then(|text| RawValue::from_string(text).ok());
     let damaged = || Error::Corrupt { detail: format!("the data of `{key}` is not JSON") };
-    raw.ok_or_else(|| Failure::Engine(damaged()))
+    raw.ok_or_else(damaged)
 }
 
 #[cfg(test)]

@@ -1,0 +1,26 @@
+//! What all requests share.
+
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, watch};
+
+use crate::config::Config;
+use crate::edge::RequestIds;
+use crate::service::Service;
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) service: Arc<Service>,
+    pub(crate) config: Config,
+    /// A place for each request that may be worked on at once.
+    pub(crate) places: Semaphore,
+    pub(crate) request_ids: RequestIds,
+    /// Whether the server was told to stop.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl App {
+    pub(crate) fn is_stopping(&self) -> bool {
+        *self.stopping.borrow()
+    }
+}

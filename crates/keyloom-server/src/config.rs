@@ -1,0 +1,42 @@
+//! How a server is run.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::limits;
+
+/// How a server is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where it listens. Port 0 takes any free one.
+    pub listen: SocketAddr,
+    /// The largest body.
+    pub body_bytes_max: usize,
+    /// The time in which a body has to arrive.
+    pub body_timeout: Duration,
+    /// The time in which the head of a request has to arrive.
+    pub head_timeout: Duration,
+    /// The time after which a request is given up.
+    pub deadline: Duration,
+    /// The requests that are worked on at once.
+    pub requests_max: usize,
+    /// The connections that are open at once.
+    pub connections_max: usize,
+    /// How long requests may still run once the server was told to stop.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7400),
+            body_bytes_max: limits::BODY_BYTES_MAX,
+            body_timeout: limits::BODY_TIMEOUT,
+            head_timeout: limits::HEAD_TIMEOUT,
+            deadline: limits::DEADLINE,
+            requests_max: limits::REQUESTS_MAX,
+            connections_max: limits::CONNECTIONS_MAX,
+            shutdown_timeout: limits::SHUTDOWN_TIMEOUT,
+        }
+    }
+}

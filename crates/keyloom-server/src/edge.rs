@@ -1,0 +1,78 @@
+//! What every request passes: an id, admission, a deadline.
+//!
+//! E1: A request that finds no place is answered at once; none waits for a place.
+//! E2: A request that is given up says whether it may have changed something.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use keyloom_api::Code;
+use tokio::time::timeout;
+
+use crate::app::App;
+use crate::limits::REQUEST_ID_BYTES_MAX;
+use crate::rest::{Passage, Refusal};
+
+/// The header with the id of a request.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Ids for requests that come without one.
+pub(crate) struct RequestIds {
+    next: AtomicU64,
+}
+
+/// Lets a request through to its handler.
+pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next: Next) -> Response {
+    let app = &*passage.app;
+    let id = request_id(app, &request);
+    let mut response = match app.places.try_acquire() {
+        Ok(_place) => match passage.answer(request.method(), request.headers()) {
+            Some(answer) => answer,
+            None => in_time(app, request, next).await,
+        },
+        Err(_) => {
+            Refusal::busy("the server has as many requests as it can work on").into_response()
+        }
+    };
+    response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+async fn in_time(app: &App, request: Request, next: Next) -> Response {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    match timeout(app.config.deadline, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) if is_safe => {
+            Refusal::busy("the deadline of the request has passed").into_response()
+        }
+        // E2
+        Err(_) => Refusal::new(
+            Code::OutcomeUnknown,
+            "the deadline has passed, and the change may still happen: read before you retry",
+        )
+        .into_response(),
+    }
+}
+
+fn request_id(app: &App, request: &Request) -> HeaderValue {
+    let given = request
+        .headers()
+        .get(REQUEST_ID)
+        .filter(|id| id.len() <= REQUEST_ID_BYTES_MAX && !id.is_empty() && id.to_str().is_ok());
+    given.cloned().unwrap_or_else(|| app.request_ids.next())
+}
+
+impl RequestIds {
+    /// Ids that begin at a random place, so that those of two runs are not mixed up.
+    pub(crate) fn starting_at(start: u64) -> RequestIds {
+        RequestIds { next: AtomicU64::new(start) }
+    }
+
+    fn next(&self) -> HeaderValue {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        HeaderValue::try_from(format!("{id:016x}")).expect("hexadecimal digits are a header")
+    }
+}

@@ -1,0 +1,31 @@
+//! Keyloom on a network: REST under `/v1`, the change feed, limits, health and metrics.
+//!
+//! ```text
+//! socket ──listen──► edge (id, admission, deadline) ──rest──► Service ──► Engine
+//!                                                        │
+//!                    asked: wire → engine ◄──────────────┴──────────────► wire, body: engine → wire
+//! ```
+//!
+//! V1: Every door calls [`Service`] with the caller; no handler touches the engine.
+//! V2: What a client sends is checked before anything happens, and answered with a problem document
+//!     that says what to do.
+//! V3: Everything that a client can make the server hold or wait for has a limit.
+
+mod app;
+pub mod asked;
+mod body;
+mod caller;
+mod config;
+mod edge;
+pub mod limits;
+mod listen;
+pub mod problem;
+mod rest;
+mod service;
+pub mod times;
+pub mod typed;
+pub mod wire;
+
+pub use config::Config;
+pub use listen::{Listening, ServeError, bind};
+pub use service::Service;

@@ -1,0 +1,38 @@
+//! Every bound of the server, with its reason. Those that an operator may want to move are the
+//! defaults of [`Config`](crate::Config).
+
+use std::time::Duration;
+
+/// The largest body. Eight of the largest documents; more is an import, which is many requests.
+pub const BODY_BYTES_MAX: usize = 8 << 20;
+
+/// The time in which a body has to arrive.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The time in which the head of a request has to arrive, so that silent connections go away.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The time after which a request is given up.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The requests that are worked on at once; one more is told to come back. Commits that wait for
+/// the writer are most of them, and a group takes them all.
+pub const REQUESTS_MAX: usize = 512;
+
+/// The connections that are open at once; one more is told to come back, and closed.
+pub const CONNECTIONS_MAX: usize = 4096;
+
+/// After how many seconds a refused client should try again: a group of commits takes milliseconds.
+pub const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// How long requests may still run once the server was told to stop.
+pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// The longest request id that is taken over from a client.
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The wait after a failed accept: the process is out of file handles, which takes time to mend.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often a delete by filter is tried when others change what it found.
+pub const DELETE_ATTEMPTS: u32 = 3;

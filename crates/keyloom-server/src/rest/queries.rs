@@ -1,0 +1,106 @@
+//! Questions with a body: query, count, exists, list; and the keys of a path.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::routing::{get, post};
+use keyloom_api::{ListBody, QueryBody};
+use keyloom_engine::KeyQuery;
+
+use super::Refusal;
+use super::answer::{self, Answer};
+use super::read::{At, Json, Parameters};
+use super::route::Route;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::{asked, body, wire};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        Route::new("/v1/collections/{collection}/query", &[Method::POST], post(query)),
+        Route::new("/v1/collections/{collection}/count", &[Method::POST], post(count)),
+        Route::new("/v1/collections/{collection}/exists", &[Method::POST], post(exists)),
+        Route::new("/v1/collections/{collection}/list", &[Method::POST], post(list)),
+        Route::new("/v1/collections/{collection}/keys", &[Method::GET], get(keys)),
+    ]
+}
+
+async fn query(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(collection): At<String>,
+    Json(body): Json<QueryBody>,
+) -> Answer {
+    let (query, explain) = asked::query(body);
+    let page = app.service.query(&caller, &collection, &query).await?;
+    Ok(answer::bytes(StatusCode::OK, body::page(page, explain)))
+}
+
+async fn count(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(collection): At<String>,
+    Json(body): Json<QueryBody>,
+) -> Answer {
+    let (query, explain) = asked::query(body);
+    let counted = app.service.count(&caller, &collection, &query).await?;
+    answer::json(&wire::count(counted, explain))
+}
+
+async fn exists(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(collection): At<String>,
+    Json(body): Json<QueryBody>,
+) -> Answer {
+    let (query, explain) = asked::query(body);
+    let existence = app.service.exists(&caller, &collection, &query).await?;
+    answer::json(&wire::exists(existence, explain))
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(collection): At<String>,
+    Json(body): Json<ListBody>,
+) -> Answer {
+    let ListBody { count, explain, .. } = body;
+    let list = asked::list(body);
+    let listed = app.service.list(&caller, &collection, &list).await?;
+    let mut page = wire::list(listed, explain)?;
+    if count && page.matches_length.is_none() {
+        let counted = app.service.count_list(&caller, &collection, &list).await?;
+        page.matches_length = Some(counted.count);
+        page.matches_pages = pages(counted.count, list.limit);
+        let cost = wire::cost(counted.cost);
+        page.cost.keys_read += cost.keys_read;
+        page.cost.documents_read += cost.documents_read;
+        page.cost.ranges += cost.ranges;
+    }
+    answer::json(&page)
+}
+
+async fn keys(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(collection): At<String>,
+    parameters: Parameters,
+) -> Answer {
+    parameters.only(&["index", "prefix", "limit", "after"])?;
+    let limit = parameters.get("limit").map(|text| asked::number("limit", text)).transpose();
+    let query = KeyQuery {
+        path: parameters.get("index").map(str::to_owned),
+        prefix: parameters.get("prefix").map(str::to_owned),
+        limit: limit.map_err(Refusal::invalid)?,
+        after: parameters.get("after").map(str::to_owned),
+    };
+    answer::json(&wire::keys(app.service.keys(&caller, &collection, &query).await?))
+}
+
+/// How many pages of a limit so many matches fill.
+fn pages(matches: u64, limit: Option<usize>) -> Option<u64> {
+    let limit = limit.unwrap_or(keyloom_engine::limits::PAGE_LIMIT_DEFAULT);
+    let limit = u64::try_from(limit).unwrap_or(u64::MAX);
+    (limit > 0).then(|| matches.div_ceil(limit))
+}

@@ -1,0 +1,152 @@
+//! A route: its path, its methods, what it answers with.
+//!
+//! T1: `OPTIONS`, a method that a path does not have, and an `Accept` that it cannot satisfy are
+//!     answered here, the same for every route.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use axum::routing::MethodRouter;
+use keyloom_api::Code;
+
+use super::Refusal;
+use super::answer::JSON;
+use crate::app::App;
+use crate::edge::pass;
+
+/// One path and what is answered there.
+pub(crate) struct Route {
+    path: &'static str,
+    handlers: MethodRouter<Arc<App>>,
+    methods: &'static [Method],
+    produces: &'static [&'static str],
+}
+
+/// What a request needs to know of its route before it is handled.
+#[derive(Clone)]
+pub(crate) struct Passage {
+    pub(crate) app: Arc<App>,
+    pub(crate) path: &'static str,
+    methods: &'static [Method],
+    produces: &'static [&'static str],
+}
+
+impl Route {
+    /// A route that answers in JSON.
+    pub(super) fn new(
+        path: &'static str,
+        methods: &'static [Method],
+        handlers: MethodRouter<Arc<App>>,
+    ) -> Route {
+        Route { path, handlers, methods, produces: &[JSON] }
+    }
+
+    /// Whatever is no route.
+    pub(super) fn unknown(handlers: MethodRouter<Arc<App>>) -> Route {
+        Route { path: "", handlers, methods: &[], produces: &[] }
+    }
+
+    /// The route as the router takes it.
+    pub(super) fn build(self, app: &Arc<App>) -> (&'static str, MethodRouter<Arc<App>>) {
+        let Route { path, handlers, methods, produces } = self;
+        let passage = Passage { app: Arc::clone(app), path, methods, produces };
+        (path, handlers.layer(from_fn_with_state(passage, pass)))
+    }
+}
+
+impl Passage {
+    /// The answer to a request that its handler need not see (T1).
+    pub(crate) fn answer(&self, method: &Method, headers: &HeaderMap) -> Option<Response> {
+        if self.path.is_empty() {
+            return None;
+        }
+        if method == Method::OPTIONS {
+            return Some((StatusCode::NO_CONTENT, [(header::ALLOW, self.allow())]).into_response());
+        }
+        let is_known = |known: &Method| known == method;
+        let is_head = method == Method::HEAD && self.methods.contains(&Method::GET);
+        if !is_head && !self.methods.iter().any(is_known) {
+            let refusal = Refusal::invalid(format!("{method} is not a method of this address"))
+                .status(StatusCode::METHOD_NOT_ALLOWED)
+                .header(header::ALLOW, self.allow());
+            return Some(refusal.into_response());
+        }
+        if accepts(headers, self.produces) {
+            return None;
+        }
+        let detail = format!("this address answers with {}", self.produces.join(" or "));
+        Some(Refusal::invalid(detail).status(StatusCode::NOT_ACCEPTABLE).into_response())
+    }
+
+    fn allow(&self) -> HeaderValue {
+        let mut methods: Vec<&str> = self.methods.iter().map(Method::as_str).collect();
+        if self.methods.contains(&Method::GET) {
+            methods.push("HEAD");
+        }
+        methods.push("OPTIONS");
+        HeaderValue::try_from(methods.join(", ")).expect("methods are a header")
+    }
+}
+
+/// Tells that there is nothing at an address.
+pub(super) async fn not_found(uri: Uri) -> Refusal {
+    let detail = format!("there is nothing at {}: see /docs for what there is", uri.path());
+    Refusal::new(Code::NotFound, detail)
+}
+
+/// Whether a client takes one of these types.
+fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
+    let mut any = false;
+    for value in headers.get_all(header::ACCEPT) {
+        any = true;
+        let Ok(text) = value.to_str() else { continue };
+        if text.split(',').any(|range| types.iter().any(|media| takes(range, media))) {
+            return true;
+        }
+    }
+    !any
+}
+
+/// Whether one media range of `Accept` takes a type.
+pub(super) fn takes(range: &str, media: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let name = parts.next().unwrap_or_default();
+    let is_refused = parts.any(|part| {
+        part.strip_prefix("q=").and_then(|weight| weight.parse::<f32>().ok()) == Some(0.0)
+    });
+    let family = media.split('/').next().unwrap_or_default();
+    let in_family = name.strip_suffix("/*").is_some_and(|prefix| prefix == family);
+    !is_refused && (name == "*/*" || in_family || name.eq_ignore_ascii_case(media))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_takes_what_its_ranges_say() {
+        for (range, expected) in [
+            ("*/*", true),
+            (" application/*", true),
+            ("application/JSON; charset=utf-8", true),
+            ("application/json;q=0", false),
+            ("text/html", false),
+            ("text/*", false),
+            ("", false),
+        ] {
+            assert_eq!(takes(range, JSON), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_says_nothing_takes_everything() {
+        assert!(accepts(&HeaderMap::new(), &[JSON]));
+        let mut headers = HeaderMap::new();
+        headers.append(header::ACCEPT, HeaderValue::from_static("text/html, application/xml"));
+        assert!(!accepts(&headers, &[JSON]));
+        headers.append(header::ACCEPT, HeaderValue::from_static("*/*;q=0.1"));
+        assert!(accepts(&headers, &[JSON]));
+    }
+}
