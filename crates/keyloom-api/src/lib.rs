@@ -11,6 +11,7 @@ mod problem;
 mod query;
 mod report;
 mod request;
+mod token;
 
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};
@@ -26,3 +27,4 @@ pub use request::{
     BatchBody, BatchOp, BatchOperation, CheckBody, DocumentBody, IfVersion, KeysBody, ListBody,
     ListField, ListOrder, Matcher, Paginate, SetBody, Star, TimeMatcher, Timestamps,
 };
+pub use token::{NewToken, Revoked, Right, Role, Scopes, Token, TokenBody, TokenPage};

@@ -30,6 +30,9 @@ pub struct KeysBody {
 pub struct BatchBody {
     /// The operations, in order.
     pub operations: Vec<BatchOperation>,
+    /// Who owns what is created; only administrators name somebody else than themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// One operation of a batch.

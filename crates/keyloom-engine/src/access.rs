@@ -113,6 +113,15 @@ impl Collection {
 }
 
 impl Reach {
+    /// What is within both: rules of one collection go by the same subjects.
+    pub(crate) fn and(self, other: Reach) -> Reach {
+        match (self, other) {
+            (Reach::Nothing, _) | (_, Reach::Nothing) => Reach::Nothing,
+            (Reach::All, other) => other,
+            (own, _) => own,
+        }
+    }
+
     /// Whether a stored document is within reach.
     pub(crate) fn covers(
         &self,
@@ -142,9 +151,4 @@ impl Reach {
         };
         subjects.iter().any(is_his)
     }
-}
-
-/// That a caller may not write something of which he knows that it is there, or could be.
-pub(crate) fn forbidden(collection: &Collection, detail: impl Into<String>) -> Error {
-    Error::Forbidden { collection: collection.name.clone(), detail: detail.into() }
 }

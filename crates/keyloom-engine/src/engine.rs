@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::limits::{UPDATE_ATTEMPTS, UPDATE_DELAY};
 use crate::schema::CollectionSchema;
 use crate::system::{RealSystem, System};
+use crate::token::TokensKnown;
 
 /// A database: documents, indexes and changes in one store.
 pub struct Engine {
@@ -26,6 +27,7 @@ pub struct Engine {
     /// The last version that this engine gave out.
     last_version: AtomicU64,
     ulids: Mutex<UlidGenerator>,
+    pub(crate) tokens_known: TokensKnown,
 }
 
 /// How an engine is opened.
@@ -125,6 +127,7 @@ impl Engine {
             catalog: ArcSwap::from_pointee(catalog),
             last_version: AtomicU64::new(0),
             ulids: Mutex::new(UlidGenerator::new()),
+            tokens_known: TokensKnown::default(),
         };
         Ok(engine)
     }

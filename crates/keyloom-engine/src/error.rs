@@ -3,6 +3,8 @@
 use keyloom_store::StoreError;
 use thiserror::Error;
 
+use crate::engine::Actor;
+
 /// Why the engine did not do what it was asked.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -57,6 +59,14 @@ pub enum Error {
         /// The rule, by its name in the schema.
         rule: &'static str,
         /// What was found, and what is allowed.
+        detail: String,
+    },
+    /// Nobody knows who the caller is, and only some may do this: send a token.
+    #[error("`{collection}`: {detail}; send a token")]
+    Unauthenticated {
+        /// The collection; `*` if it is about all of them.
+        collection: String,
+        /// Who may.
         detail: String,
     },
     /// The caller may not do this, whatever the request looks like.
@@ -153,6 +163,7 @@ impl Error {
             Error::UnknownCollection { .. } | Error::NotFound { .. } => "not_found",
             Error::UniqueViolation { .. } => "unique_violation",
             Error::RuleViolation { .. } => "rule_violation",
+            Error::Unauthenticated { .. } => "unauthenticated",
             Error::Forbidden { .. } => "forbidden",
             Error::VersionConflict { .. } => "version_conflict",
             Error::PreconditionRequired { .. } => "precondition_required",
@@ -163,6 +174,18 @@ impl Error {
             Error::Unavailable(_) => "unavailable",
             Error::Corrupt { .. } => "internal",
             Error::Batch { source, .. } => source.code(),
+        }
+    }
+
+    /// That a caller may not do something: [`Error::Unauthenticated`] if nobody knows who he is,
+    /// otherwise [`Error::Forbidden`].
+    pub fn forbidden(actor: &Actor, collection: &str, detail: impl Into<String>) -> Error {
+        let (collection, detail) = (collection.to_owned(), detail.into());
+        match actor {
+            Actor::Anonymous => Error::Unauthenticated { collection, detail },
+            Actor::Local | Actor::Admin(_) | Actor::User(_) => {
+                Error::Forbidden { collection, detail }
+            }
         }
     }
 

@@ -17,13 +17,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use keyloom_key::{Head, Space, Ulid};
 use keyloom_store::{
-    Check, Commit, CommitOutcome, Direction, Expect, KeyRange, ScanOptions, Stored, Write,
+    Check, Commit, CommitOutcome, Direction, Expect, KeyRange, ScanOptions, Sharing, Stored, Write,
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -157,6 +157,7 @@ impl Engine {
             CommitOutcome::Committed { .. } => {}
             CommitOutcome::Conflict { .. } => return Err(Error::RetriesExhausted { attempts: 1 }),
         }
+        self.tokens_known.forget();
         let text = format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret));
         Ok((record.token(id), Secret(text)))
     }
@@ -201,17 +202,27 @@ impl Engine {
             writes: vec![Write::Delete { key }],
             changes: Vec::new(),
         };
+        let outcome = self.store.commit(Arc::new(commit)).await?;
+        self.tokens_known.forget();
         // A token never changes, so whoever was in between has revoked it.
-        Ok(matches!(self.store.commit(Arc::new(commit)).await?, CommitOutcome::Committed { .. }))
+        Ok(matches!(outcome, CommitOutcome::Committed { .. }))
     }
 
-    /// Whether there are any tokens.
+    /// Whether there are any tokens. Where the store belongs to this process, what was found is
+    /// remembered until one is made or revoked.
     pub async fn has_tokens(&self) -> Result<bool, Error> {
+        let is_own = self.store.limits().sharing == Sharing::Exclusive;
+        let (since, known) = self.tokens_known.get();
+        if let Some(known) = known.filter(|_| is_own) {
+            return Ok(known);
+        }
         let (from, to) = head().whole();
         let options = ScanOptions { direction: Direction::Forward, limit: 1 };
         let snapshot = self.store.snapshot().await?;
         let mut scan = snapshot.scan(&KeyRange { from, to }, options).await?;
-        Ok(!scan.next(1).await?.is_empty())
+        let found = !scan.next(1).await?.is_empty();
+        self.tokens_known.learn(since, found);
+        Ok(found)
     }
 
     /// Who the caller is that sends this text; `None` if it is no valid token (T3).
@@ -233,6 +244,13 @@ impl Engine {
             Role::User => Actor::User(record.subject),
         };
         Ok(Some(Identity { actor, scopes: record.scopes }))
+    }
+}
+
+impl From<Actor> for Identity {
+    /// Somebody who is bound by no scopes.
+    fn from(actor: Actor) -> Identity {
+        Identity { actor, scopes: Scopes::default() }
     }
 }
 
@@ -260,6 +278,33 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
+    }
+}
+
+/// Whether there are tokens, as far as that is known, and how often that was forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct TokensKnown(Mutex<(u64, Option<bool>)>);
+
+impl TokensKnown {
+    fn get(&self) -> (u64, Option<bool>) {
+        *self.lock()
+    }
+
+    /// Remembers what was found, unless it was forgotten since.
+    fn learn(&self, since: u64, found: bool) {
+        let mut known = self.lock();
+        if known.0 == since {
+            known.1 = Some(found);
+        }
+    }
+
+    fn forget(&self) {
+        let mut known = self.lock();
+        *known = (known.0 + 1, None);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, (u64, Option<bool>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -99,6 +99,23 @@ pub fn list(body: api::ListBody) -> engine::List {
     }
 }
 
+/// A token to be, from its body.
+pub fn token(body: api::TokenBody) -> engine::NewToken {
+    let api::TokenBody { subject, role, scopes, expires_at } = body;
+    let role = match role {
+        api::Role::Admin => engine::Role::Admin,
+        api::Role::User => engine::Role::User,
+    };
+    let right = |right: api::Right| match right {
+        api::Right::Read => engine::Right::Read,
+        api::Right::Write => engine::Right::Write,
+    };
+    let scopes = scopes.into_iter();
+    let scopes = scopes.map(|(name, rights)| (name, rights.into_iter().map(right).collect()));
+    let scopes = engine::Scopes(scopes.collect());
+    engine::NewToken { subject, role, scopes, expires_at }
+}
+
 /// An operation of a batch; the error says what it lacks.
 pub fn operation(body: api::BatchOperation) -> Result<engine::Operation, String> {
     use api::BatchOp;

@@ -28,4 +28,4 @@ pub mod wire;
 
 pub use config::Config;
 pub use listen::{Listening, ServeError, bind};
-pub use service::Service;
+pub use service::{DeletedMany, Service};

@@ -16,6 +16,10 @@ pub fn details(error: &Error) -> Details {
         Error::NotFound { collection, key } => {
             Details { collection: Some(collection.clone()), key: Some(key.clone()), ..none }
         }
+        Error::Forbidden { collection, detail: _ }
+        | Error::Unauthenticated { collection, detail: _ } => {
+            Details { collection: Some(collection.clone()), ..none }
+        }
         Error::UnknownCollection { collection, known: _ } => {
             Details { collection: Some(collection.clone()), ..none }
         }

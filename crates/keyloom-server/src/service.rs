@@ -1,6 +1,7 @@
 //! The one thing that every door calls: REST now, others later.
 //!
-//! S1: Every call names the caller.
+//! S1: Every call names the caller. The engine keeps the rules of collections for him; what his
+//!     token is for, and what only administrators do, is checked here.
 //! S2: Whoever waits for changes is woken by every write that goes through here.
 
 use std::sync::Arc;
@@ -8,8 +9,9 @@ use std::sync::Arc;
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
     Action, Actor, CheckReport, CollectionInfo, Counted, Document, DocumentChange, Engine, Error,
-    Existence, KeyPage, KeyQuery, List, Listed, Operation, Page, Position, Precondition, Query,
-    Repair, SchemaChange, SetReplacement, WritePlan, Written,
+    Existence, Identity, KeyPage, KeyQuery, List, Listed, NewToken, Operation, Page, Position,
+    Precondition, Query, Repair, Right, SchemaChange, Secret, SetReplacement, Token, TokenPage,
+    WritePlan, Written,
 };
 use serde_json::Value as Json;
 use tokio::sync::Notify;
@@ -41,38 +43,51 @@ impl Service {
     }
 
     /// The names of all collections.
-    pub fn collections(&self, _: &Actor) -> Vec<String> {
-        self.engine.collections()
+    pub fn collections(&self, caller: &Identity) -> Vec<String> {
+        let mut names = self.engine.collections();
+        names.retain(|name| any_right(caller, name).is_ok());
+        names
     }
 
     /// What there is to know of one collection.
-    pub async fn collection(&self, caller: &Actor, name: &str) -> Result<CollectionInfo, Error> {
-        self.engine.collection(caller, name).await
+    pub async fn collection(&self, caller: &Identity, name: &str) -> Result<CollectionInfo, Error> {
+        self.engine.collection(reading(caller, name)?, name).await
     }
 
     /// The schema of one collection, by which text is read as values.
-    pub fn schema(&self, _: &Actor, name: &str) -> Result<Arc<CollectionSchema>, Error> {
+    pub fn schema(&self, caller: &Identity, name: &str) -> Result<Arc<CollectionSchema>, Error> {
+        any_right(caller, name)?;
         self.engine.schema(name)
     }
 
     /// What a schema would change.
-    pub async fn plan_schema(&self, _: &Actor, schema: &Schema) -> Result<SchemaChange, Error> {
+    pub async fn plan_schema(
+        &self,
+        caller: &Identity,
+        schema: &Schema,
+    ) -> Result<SchemaChange, Error> {
+        administering(caller)?;
         self.engine.plan_schema(schema).await
     }
 
     /// Puts a schema in force.
-    pub async fn apply_schema(&self, _: &Actor, schema: &Schema) -> Result<SchemaChange, Error> {
+    pub async fn apply_schema(
+        &self,
+        caller: &Identity,
+        schema: &Schema,
+    ) -> Result<SchemaChange, Error> {
+        administering(caller)?;
         self.engine.apply_schema(schema, &mut |_| {}).await
     }
 
     /// The document with this key.
     pub async fn get(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         key: &str,
     ) -> Result<Document, Error> {
-        let found = self.engine.get(caller, collection, key).await?;
+        let found = self.engine.get(reading(caller, collection)?, collection, key).await?;
         found.ok_or_else(|| Error::NotFound {
             collection: collection.to_owned(),
             key: key.to_owned(),
@@ -82,92 +97,92 @@ impl Service {
     /// The documents with these keys, each in its place.
     pub async fn get_many(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         keys: &[&str],
     ) -> Result<Vec<Option<Document>>, Error> {
-        self.engine.get_many(caller, collection, keys).await
+        self.engine.get_many(reading(caller, collection)?, collection, keys).await
     }
 
     /// The document that holds a unique claim.
     pub async fn lookup(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         unique: &str,
         values: &[Json],
     ) -> Result<Option<Document>, Error> {
-        self.engine.lookup(caller, collection, unique, values).await
+        self.engine.lookup(reading(caller, collection)?, collection, unique, values).await
     }
 
     /// A page of the documents that satisfy a query.
     pub async fn query(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         query: &Query,
     ) -> Result<Page, Error> {
-        self.engine.query(caller, collection, query).await
+        self.engine.query(reading(caller, collection)?, collection, query).await
     }
 
     /// How many documents satisfy a query.
     pub async fn count(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         query: &Query,
     ) -> Result<Counted, Error> {
-        self.engine.count(caller, collection, query).await
+        self.engine.count(reading(caller, collection)?, collection, query).await
     }
 
     /// Whether any document satisfies a query.
     pub async fn exists(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         query: &Query,
     ) -> Result<Existence, Error> {
-        self.engine.exists(caller, collection, query).await
+        self.engine.exists(reading(caller, collection)?, collection, query).await
     }
 
     /// A page of the documents that match.
     pub async fn list(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         list: &List,
     ) -> Result<Listed, Error> {
-        self.engine.list(caller, collection, list).await
+        self.engine.list(reading(caller, collection)?, collection, list).await
     }
 
     /// How many documents match.
     pub async fn count_list(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         list: &List,
     ) -> Result<Counted, Error> {
-        self.engine.count_list(caller, collection, list).await
+        self.engine.count_list(reading(caller, collection)?, collection, list).await
     }
 
     /// The keys that are stored under one path.
     pub async fn keys(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         query: &KeyQuery,
     ) -> Result<KeyPage, Error> {
-        self.engine.keys(caller, collection, query).await
+        self.engine.keys(reading(caller, collection)?, collection, query).await
     }
 
     /// Executes one operation.
     pub async fn execute(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         action: Action,
     ) -> Result<Written, Error> {
-        let written = self.engine.execute(caller, collection, action).await?;
+        let written = self.engine.execute(writing(caller, collection)?, collection, action).await?;
         self.wake();
         Ok(written)
     }
@@ -175,10 +190,10 @@ impl Service {
     /// Executes all operations in one commit, or none of them.
     pub async fn batch(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         operations: &[Operation],
     ) -> Result<Vec<Written>, Error> {
-        let written = self.engine.batch(caller, operations).await?;
+        let written = self.engine.batch(writing_all(caller, operations)?, operations).await?;
         self.wake();
         Ok(written)
     }
@@ -186,34 +201,36 @@ impl Service {
     /// What operations would write.
     pub async fn explain_write(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         operations: &[Operation],
     ) -> Result<WritePlan, Error> {
-        self.engine.explain_write(caller, operations).await
+        self.engine.explain_write(writing_all(caller, operations)?, operations).await
     }
 
     /// Replaces a set of documents in one commit.
     pub async fn replace_set(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         replacement: &SetReplacement<'_>,
     ) -> Result<Vec<Written>, Error> {
-        let written = self.engine.replace_set(caller, replacement).await?;
+        let actor = writing(caller, replacement.collection)?;
+        let written = self.engine.replace_set(actor, replacement).await?;
         self.wake();
         Ok(written)
     }
 
     /// Deletes the documents of one page of a query in one commit, each at the version that was
-    /// found.
+    /// found. What the caller may not change is left alone.
     pub async fn delete_matching(
         &self,
-        caller: &Actor,
+        caller: &Identity,
         collection: &str,
         query: &Query,
     ) -> Result<DeletedMany, Error> {
         let mut attempts = 0;
         loop {
-            let page = self.query(caller, collection, query).await?;
+            let actor = reading(caller, collection)?;
+            let page = self.engine.query_writable(actor, collection, query).await?;
             let operations: Vec<Operation> =
                 page.items.iter().filter_map(|item| deletion(collection, item)).collect();
             let found = DeletedMany {
@@ -240,10 +257,63 @@ impl Service {
         }
     }
 
+    /// Whether a caller may hear of a change.
+    pub fn shows(&self, caller: &Identity, change: &DocumentChange) -> bool {
+        caller.scopes.allow(&change.collection, Right::Read)
+            && self.engine.shows(&caller.actor, change)
+    }
+
+    /// Who the caller is that sends this token; `None` if it is not valid.
+    pub async fn authenticate(&self, token: &str) -> Result<Option<Identity>, Error> {
+        self.engine.authenticate(token).await
+    }
+
+    /// Whether there are any tokens.
+    pub async fn has_tokens(&self) -> Result<bool, Error> {
+        self.engine.has_tokens().await
+    }
+
+    /// Makes a token.
+    pub async fn create_token(
+        &self,
+        caller: &Identity,
+        new: &NewToken,
+    ) -> Result<(Token, Secret), Error> {
+        administering(caller)?;
+        self.engine.create_token(new).await
+    }
+
+    /// A page of all tokens.
+    pub async fn tokens(
+        &self,
+        caller: &Identity,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<TokenPage, Error> {
+        administering(caller)?;
+        self.engine.tokens(after, limit).await
+    }
+
+    /// Makes a token invalid.
+    pub async fn revoke_token(&self, caller: &Identity, id: &str) -> Result<bool, Error> {
+        administering(caller)?;
+        self.engine.revoke_token(id).await
+    }
+
+    /// The caller, writing documents that somebody else will own: an administrator who brings them
+    /// from elsewhere.
+    pub fn for_owner(caller: &Identity, owner: String) -> Result<Identity, Error> {
+        if caller.actor.subject() == Some(&owner) {
+            return Ok(caller.clone());
+        }
+        administering(caller)?;
+        Ok(Identity { actor: Actor::Admin(owner), ..caller.clone() })
+    }
+
     /// At most `limit` changes behind a position, in commit order.
     pub async fn changes(
         &self,
-        _: &Actor,
+        _: &Identity,
         after: Position,
         limit: usize,
     ) -> Result<Vec<DocumentChange>, Error> {
@@ -251,13 +321,66 @@ impl Service {
     }
 
     /// Compares all documents and keys.
-    pub async fn check(&self, _: &Actor, repair: Repair) -> Result<CheckReport, Error> {
+    pub async fn check(&self, caller: &Identity, repair: Repair) -> Result<CheckReport, Error> {
+        administering(caller)?;
         self.engine.check(repair, &mut |_| {}).await
     }
 
     /// Tells whoever waits for changes that there may be some (S2).
     fn wake(&self) {
         self.written.notify_waiters();
+    }
+}
+
+/// The caller, if his token is for reading a collection.
+fn reading<'c>(caller: &'c Identity, collection: &str) -> Result<&'c Actor, Error> {
+    with_right(caller, collection, Right::Read)
+}
+
+/// The caller, if his token is for writing a collection.
+fn writing<'c>(caller: &'c Identity, collection: &str) -> Result<&'c Actor, Error> {
+    with_right(caller, collection, Right::Write)
+}
+
+/// The caller, if his token is for writing all that operations name.
+fn writing_all<'c>(caller: &'c Identity, operations: &[Operation]) -> Result<&'c Actor, Error> {
+    for (place, operation) in operations.iter().enumerate() {
+        let checked = writing(caller, &operation.collection);
+        checked.map_err(|error| Error::Batch { operation: place, source: Box::new(error) })?;
+    }
+    Ok(&caller.actor)
+}
+
+/// The caller, if his token is for anything in a collection.
+fn any_right<'c>(caller: &'c Identity, collection: &str) -> Result<&'c Actor, Error> {
+    reading(caller, collection).or_else(|_| writing(caller, collection))
+}
+
+fn with_right<'c>(
+    caller: &'c Identity,
+    collection: &str,
+    right: Right,
+) -> Result<&'c Actor, Error> {
+    if caller.scopes.allow(collection, right) {
+        return Ok(&caller.actor);
+    }
+    let what = match right {
+        Right::Read => "reading",
+        Right::Write => "writing",
+    };
+    let detail = format!("the token is not for {what} here");
+    Err(Error::forbidden(&caller.actor, collection, detail))
+}
+
+/// The caller, if he administers the database: with a token for some collections he does not.
+fn administering(caller: &Identity) -> Result<&Actor, Error> {
+    match &caller.actor {
+        actor @ (Actor::Local | Actor::Admin(_)) if caller.scopes.is_everything() => Ok(actor),
+        actor => Err(Error::forbidden(
+            actor,
+            "*",
+            "only administrators do this, with a token that is for everything",
+        )),
     }
 }
 

@@ -109,6 +109,33 @@ pub fn path_cost(cost: engine::PathCost) -> api::PathCost {
     api::PathCost { path, template, key_bytes_max, keys_per_document, lints }
 }
 
+/// What there is to know of a token.
+pub fn token(token: engine::Token) -> api::Token {
+    let engine::Token { id, subject, role, scopes, created_at, expires_at } = token;
+    let role = match role {
+        engine::Role::Admin => api::Role::Admin,
+        engine::Role::User => api::Role::User,
+    };
+    let right = |right: engine::Right| match right {
+        engine::Right::Read => api::Right::Read,
+        engine::Right::Write => api::Right::Write,
+    };
+    let scopes = scopes.0.into_iter();
+    let scopes = scopes.map(|(name, rights)| (name, rights.into_iter().map(right).collect()));
+    api::Token { id, subject, role, scopes: scopes.collect(), created_at, expires_at }
+}
+
+/// A new token with its secret, which is shown here and never again.
+pub fn new_token(new: engine::Token, secret: &engine::Secret) -> api::NewToken {
+    api::NewToken { about: token(new), token: secret.expose().to_owned() }
+}
+
+/// A page of tokens.
+pub fn token_page(page: engine::TokenPage) -> api::TokenPage {
+    let engine::TokenPage { tokens, next } = page;
+    api::TokenPage { items: tokens.into_iter().map(token).collect(), next }
+}
+
 /// An item of the feed.
 pub fn change(change: engine::DocumentChange) -> api::Change {
     let engine::DocumentChange { position, kind, collection, key, version, subjects: _ } = change;

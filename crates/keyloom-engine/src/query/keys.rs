@@ -9,7 +9,7 @@ use super::cursor::{read_cursor, write_cursor};
 use super::execute::{Reader, read_page};
 use super::request::check_limit;
 use super::{Cost, Plan};
-use crate::access::{Reach, forbidden};
+use crate::access::Reach;
 use crate::catalog::Collection;
 use crate::engine::{Actor, Engine};
 use crate::error::Error;
@@ -54,7 +54,8 @@ impl Engine {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         if collection.readable(actor) != Reach::All {
-            return Err(forbidden(collection, "keys are for those who may read all documents"));
+            let detail = "keys are for those who may read all documents";
+            return Err(Error::forbidden(actor, &collection.name, detail));
         }
         let candidate = named_path(collection, path.as_deref())?;
         let (bound, tails) = match prefix {

@@ -209,10 +209,31 @@ impl Engine {
         collection: &str,
         query: &Query,
     ) -> Result<Page, Error> {
+        self.query_within(collection, query, &|collection| collection.readable(actor)).await
+    }
+
+    /// A page of the documents that satisfy a query and that the caller may change.
+    pub async fn query_writable(
+        &self,
+        actor: &Actor,
+        collection: &str,
+        query: &Query,
+    ) -> Result<Page, Error> {
+        let reach =
+            |collection: &Collection| collection.readable(actor).and(collection.writable(actor));
+        self.query_within(collection, query, &reach).await
+    }
+
+    async fn query_within(
+        &self,
+        collection: &str,
+        query: &Query,
+        reach: &(dyn Fn(&Collection) -> Reach + Sync),
+    ) -> Result<Page, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let request = Request::read(collection, query)?;
-        let readable = collection.readable(actor);
+        let readable = reach(collection);
         let plan = planned(&*snapshot, collection, &readable, Wanted::page(&request)).await?;
         let secret = &catalog.record.secret;
         let after = match &query.after {

@@ -8,7 +8,7 @@ use super::change::{NewDocument, OldDocument};
 use super::drive::key_taken;
 use super::intent::check_precondition;
 use super::{Action, Precondition};
-use crate::access::{Reach, forbidden};
+use crate::access::Reach;
 use crate::catalog::{Collection, Field};
 use crate::document::FieldValue;
 use crate::engine::Actor;
@@ -70,7 +70,7 @@ pub(super) fn check_new(
         let names = collection.access.subjects.iter().map(|source| collection.source_name(*source));
         let names: Vec<&str> = names.collect();
         let detail = format!("the document must be yours: {} is somebody else", names.join(" or "));
-        return Err(forbidden(collection, detail));
+        return Err(Error::forbidden(actor, &collection.name, detail));
     }
     for (place, field) in collection.fields.iter().enumerate() {
         let before = old.and_then(|old| old.record.get(place));
@@ -104,7 +104,8 @@ fn check_by(
         return Ok(());
     }
     let (field, holder) = (&field.name, collection.source_name(*holder));
-    Err(forbidden(collection, format!("only its `{holder}` sets `{field}` to `{word}`")))
+    let detail = format!("only its `{holder}` sets `{field}` to `{word}`");
+    Err(Error::forbidden(actor, &collection.name, detail))
 }
 
 fn refused(collection: &Collection, actor: &Actor) -> Error {
@@ -114,6 +115,5 @@ fn refused(collection: &Collection, actor: &Actor) -> Error {
         AccessRule::Managed => "only its owner and administrators write a document",
         AccessRule::Admin => "only administrators write here",
     };
-    let hint = if *actor == Actor::Anonymous { "; send a token" } else { "" };
-    forbidden(collection, format!("{who}{hint}"))
+    Error::forbidden(actor, &collection.name, who)
 }

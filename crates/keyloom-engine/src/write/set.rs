@@ -18,7 +18,6 @@ use super::intent::Intent;
 use super::permit::{check_caller, check_old};
 use super::prepare::{Decided, Known, Reads};
 use super::{Action, Operation, Precondition, Written};
-use crate::access::forbidden;
 use crate::catalog::{Collection, Set, scalar};
 use crate::document::{Members, Record};
 use crate::engine::{Actor, Engine};
@@ -238,7 +237,8 @@ fn check_members(collection: &Collection, actor: &Actor, stored: &Stored) -> Res
     let readable = collection.readable(actor);
     for old in stored.values() {
         if !readable.covers_record(&old.record, old.head().owner) {
-            return Err(forbidden(collection, "the set holds documents of others"));
+            let detail = "the set holds documents of others";
+            return Err(Error::forbidden(actor, &collection.name, detail));
         }
         check_old(collection, actor, old)?;
     }

@@ -79,6 +79,7 @@ fn j30_every_rule_holds_for_every_caller() {
                     (true, false) => "not_found",
                     // Whoever may write his own asks for what is not there.
                     (false, false) if write != "admin" && *name != "anonymous" => "not_found",
+                    (false, _) if *name == "anonymous" => "unauthenticated",
                     (false, _) => "forbidden",
                 };
                 let found = changed.as_ref().map_or_else(|error| error.code(), |_| "ok");
@@ -217,7 +218,7 @@ fn a_set_is_replaced_only_by_who_may_write_all_of_it() {
     };
     assert_eq!(replace(&user("ann"), "one"), "ok");
     assert!(replace(&user("bob"), "two").starts_with("forbidden: "));
-    assert!(replace(&Actor::Anonymous, "two").starts_with("forbidden: "));
+    assert!(replace(&Actor::Anonymous, "two").starts_with("unauthenticated: "));
     assert!(database.get("sticker_tags", "ann#f#one").is_some());
     assert_eq!(replace(&admin("root"), "two"), "ok");
     assert_eq!(database.get("sticker_tags", "ann#f#one"), None);

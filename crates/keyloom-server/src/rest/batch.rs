@@ -15,6 +15,7 @@ use super::read::{Json, Parameters};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::service::Service;
 use crate::{asked, wire};
 
 pub(super) fn routes() -> Vec<Route> {
@@ -28,7 +29,7 @@ async fn batch(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
     parameters: Parameters,
-    Json(BatchBody { operations }): Json<BatchBody>,
+    Json(BatchBody { operations, owner }): Json<BatchBody>,
 ) -> Answer {
     parameters.only(&["explain"])?;
     let explain = parameters.get("explain").map_or(Ok(false), |text| asked::flag("explain", text));
@@ -39,6 +40,10 @@ async fn batch(
         })
     });
     let operations: Vec<Operation> = operations.collect::<Result<_, _>>()?;
+    let caller = match owner {
+        Some(owner) => Service::for_owner(&caller, owner)?,
+        None => caller,
+    };
     if explain.map_err(Refusal::invalid)? {
         let plan = app.service.explain_write(&caller, &operations).await?;
         return answer::json(&wire::write_plan(plan));

@@ -11,6 +11,7 @@ mod refusal;
 mod route;
 mod sets;
 mod status;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ fn routes() -> Vec<Route> {
         queries::routes(),
         sets::routes(),
         batch::routes(),
+        tokens::routes(),
     ];
     resources.into_iter().flatten().collect()
 }

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use keyloom_api::{Code, Details, Problem};
 use keyloom_engine::Error;
 
+use crate::caller::CHALLENGE;
 use crate::limits::RETRY_AFTER_SECONDS;
 use crate::problem::problem;
 
@@ -47,7 +48,9 @@ impl Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
-        Refusal { problem: Box::new(problem(&error)), header: None }
+        let challenge = matches!(error.code(), "unauthenticated")
+            .then_some((header::WWW_AUTHENTICATE, CHALLENGE));
+        Refusal { problem: Box::new(problem(&error)), header: challenge }
     }
 }
 

@@ -30,9 +30,9 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
         return Err(Refusal::busy("the server is stopping"));
     }
     let mut building = Vec::new();
-    for name in app.service.collections(&Actor::Local) {
+    for name in app.service.collections(&Actor::Local.into()) {
         // Reads the store, so that a store that cannot be reached is told.
-        let info = app.service.collection(&Actor::Local, &name).await?;
+        let info = app.service.collection(&Actor::Local.into(), &name).await?;
         let unfinished = info.indexes.into_iter().filter(|index| index.state != "ready");
         building.extend(unfinished.map(|index| format!("{name} {}", index.path)));
     }
