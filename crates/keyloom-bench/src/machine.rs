@@ -28,9 +28,10 @@ pub(crate) fn describe() -> String {
     format!("{processor}, {cores} cores, {memory}, {}", std::env::consts::OS)
 }
 
-/// The memory that this process has in use now, in bytes.
-pub(crate) fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+/// The memory that a process has in use now, in bytes: this one, or another by its number.
+pub(crate) fn resident_bytes(process: Option<u32>) -> u64 {
+    let process = process.map_or_else(|| "self".to_owned(), |number| number.to_string());
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     kib_of(&status, "VmRSS:").map_or(0, |kib| kib * 1024)
 }
 

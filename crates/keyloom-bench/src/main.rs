@@ -11,6 +11,7 @@ mod contender;
 mod crew;
 mod engines;
 mod figures;
+mod load;
 mod machine;
 mod outcome;
 mod probe;
@@ -26,7 +27,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -58,11 +59,16 @@ struct Arguments {
 enum Command {
     /// All operations on approvals, against raw engines and SQLite: the main table.
     Core(Core),
+    /// Load on the server, against a bare handler.
+    Server(Server),
     /// Single parts of Keyloom.
     Components,
     /// Works for one contender; started by `core`.
     #[command(hide = true)]
     Worker { who: Who, folder: PathBuf, documents: u64 },
+    /// Serves until its input ends; started by `server`.
+    #[command(hide = true)]
+    Host { kind: load::Kind, folder: PathBuf, documents: u64 },
     /// Repeats one component; started under valgrind.
     #[command(hide = true)]
     Component { component: Component, count: u64 },
@@ -76,6 +82,25 @@ struct Core {
     /// How often everything is measured.
     #[arg(long, default_value_t = 5)]
     rounds: u64,
+    /// Write the report to docs/benchmarks.md.
+    #[arg(long)]
+    write_docs: bool,
+}
+
+#[derive(Args)]
+struct Server {
+    /// How many approvals are loaded; a multiple of 100.
+    #[arg(long, default_value_t = 100_000)]
+    documents: u64,
+    /// How often the rates are measured.
+    #[arg(long, default_value_t = 5)]
+    rounds: u64,
+    /// How many seconds each server has in a round.
+    #[arg(long, default_value_t = 3)]
+    turn: u64,
+    /// How many seconds the memory is watched.
+    #[arg(long, default_value_t = 600)]
+    watch: u64,
     /// Write the report to docs/benchmarks.md.
     #[arg(long)]
     write_docs: bool,
@@ -104,16 +129,35 @@ fn run(command: Command) -> Outcome<()> {
             let workload = Workload { documents };
             worker::serve(who, &folder, workload, io::stdin().lock(), io::stdout().lock())
         }
+        Command::Server(server) => run_server(&server),
+        Command::Host { kind, folder, documents } => {
+            load::serve(kind, &folder, Workload { documents })
+        }
         Command::Component { component, count } => component.run(count).map(|_| ()),
     }
 }
 
+fn run_server(server: &Server) -> Outcome<()> {
+    let Server { documents, rounds, turn, watch, write_docs } = *server;
+    check_size(documents, rounds)?;
+    let [turn, watch] = [turn, watch].map(Duration::from_secs);
+    let settings = load::Settings { documents, rounds, turn, watch };
+    let program = std::env::current_exe()?;
+    let mut findings = load::run(&program, settings, &mut io::stderr())?;
+    let circumstances = Circumstances {
+        command: "cargo xtask bench server".to_owned(),
+        date: today(),
+        machine: machine::describe(),
+        engines: engines::describe(),
+        documents,
+        rounds,
+    };
+    publish("server", &load::render(&circumstances, &mut findings), write_docs)
+}
+
 fn run_core(core: &Core) -> Outcome<()> {
     let Core { documents, rounds, write_docs } = *core;
-    if documents < DOCUMENTS_MIN || !documents.is_multiple_of(100) || rounds == 0 {
-        let needs = format!("at least {DOCUMENTS_MIN} documents, a multiple of 100, and a round");
-        return Err(format!("a run needs {needs}").into());
-    }
+    check_size(documents, rounds)?;
     let workload = Workload { documents };
     let haste = if documents < DOCUMENTS_FULL { 50 } else { 1 };
     let program = std::env::current_exe()?;
@@ -134,11 +178,24 @@ fn run_core(core: &Core) -> Outcome<()> {
         rounds,
     };
     let report = report::render(&circumstances, &figures, &components);
+    publish("core", &report, write_docs)
+}
+
+fn check_size(documents: u64, rounds: u64) -> Outcome<()> {
+    if documents < DOCUMENTS_MIN || !documents.is_multiple_of(100) || rounds == 0 {
+        let needs = format!("at least {DOCUMENTS_MIN} documents, a multiple of 100, and a round");
+        return Err(format!("a run needs {needs}").into());
+    }
+    Ok(())
+}
+
+/// Prints a report and, if asked, puts it into the document.
+fn publish(name: &str, report: &str, write_docs: bool) -> Outcome<()> {
     write!(io::stdout().lock(), "{report}")?;
     if write_docs {
         let document = fs::read_to_string(DOCUMENT)?;
-        let replaced = report::docs::replace_report(&document, &report)
-            .ok_or_else(|| format!("{DOCUMENT} has no marks for the report"))?;
+        let replaced = report::docs::replace_report(&document, name, report)
+            .ok_or_else(|| format!("{DOCUMENT} has no marks for the report of `{name}`"))?;
         fs::write(DOCUMENT, replaced)?;
     }
     Ok(())

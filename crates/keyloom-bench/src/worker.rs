@@ -71,7 +71,7 @@ impl Worker<'_> {
                 Ok(Answer::Measured(probe.finish()))
             }
             Task::Weigh => Ok(Answer::Weighed {
-                resident_bytes: machine::resident_bytes(),
+                resident_bytes: machine::resident_bytes(None),
                 disk_bytes: machine::disk_bytes(self.folder)?,
             }),
         }

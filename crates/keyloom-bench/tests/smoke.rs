@@ -55,6 +55,35 @@ fn a_short_run_fills_the_whole_table_writes_it_to_the_docs_and_leaves_no_data() 
 }
 
 #[test]
+fn a_short_load_on_the_server_is_reported_and_written_to_the_docs() {
+    let folder = tempdir().unwrap();
+    let document = folder.path().join("docs/benchmarks.md");
+    fs::create_dir(folder.path().join("docs")).unwrap();
+    fs::write(&document, include_str!("../../../docs/benchmarks.md")).unwrap();
+    let run = [
+        "server",
+        "--documents",
+        "5000",
+        "--rounds",
+        "1",
+        "--watch",
+        "1",
+        "--turn",
+        "1",
+        "--write-docs",
+    ];
+    let output = bench(folder.path(), &run);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = String::from_utf8(output.stdout).unwrap();
+    for row in ["| get by key", "| 20 newest", "| sustained", "| overloaded", "| at the end"] {
+        let found = report.lines().find(|line| line.starts_with(row));
+        assert!(found.is_some_and(|line| !line.contains('–')), "{row}: {report}");
+    }
+    assert!(fs::read_to_string(&document).unwrap().contains(report.trim()));
+    assert_eq!(fs::read_dir(folder.path().join("target")).unwrap().count(), 0);
+}
+
+#[test]
 fn too_few_documents_are_refused() {
     let folder = tempdir().unwrap();
     let output = bench(folder.path(), &["core", "--documents", "100"]);

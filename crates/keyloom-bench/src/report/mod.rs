@@ -11,7 +11,7 @@ use crate::component::Cost;
 use crate::contender::Who;
 use crate::figures::{Asked, Figures};
 use crate::row::{Row, Unit};
-use table::{Table, number};
+pub(crate) use table::{Table, number};
 use targets::{Judged, judge};
 
 /// What a report is about, beside the figures.

@@ -11,12 +11,12 @@ pub(crate) struct Table {
 
 impl Table {
     /// A table with these heads.
-    pub(super) fn new(heads: Vec<String>) -> Table {
+    pub(crate) fn new(heads: Vec<String>) -> Table {
         Table { columns: heads.len(), rows: vec![heads] }
     }
 
     /// Adds a row; what is missing at its end stays empty.
-    pub(super) fn add(&mut self, mut row: Vec<String>) {
+    pub(crate) fn add(&mut self, mut row: Vec<String>) {
         row.resize(self.columns, String::new());
         self.rows.push(row);
     }
@@ -53,7 +53,7 @@ impl fmt::Display for Table {
 
 /// A number with three significant digits or, if it is large, none behind the point; thousands are
 /// set apart.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         below if below < 10.0 => 2,
         below if below < 100.0 => 1,

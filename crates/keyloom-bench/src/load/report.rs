@@ -1,0 +1,95 @@
+//! The report of a load, in Markdown.
+
+use std::fmt::Write as _;
+
+use super::client::{Tally, count, percentile};
+use super::{CONNECTIONS, Findings, OVERLOAD, OVERLOAD_CONNECTIONS};
+use crate::report::{Circumstances, Table, number};
+
+/// The least that a get may be of the bare handler, and a list of 20.
+const GET_MIN: f64 = 0.60;
+const NEWEST_MIN: f64 = 0.35;
+
+/// The whole report.
+pub(crate) fn render(circumstances: &Circumstances, findings: &mut Findings) -> String {
+    let mut text = String::new();
+    let Circumstances { command, date, machine, engines, documents, rounds } = circumstances;
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "`{command}` on {date}\n\n{machine}; {engines}.\n");
+    let _ = writeln!(
+        text,
+        "{documents} approvals on redb, {CONNECTIONS} connections, medians of {rounds} rounds; the \
+         clients share the machine with the server.\n"
+    );
+    let _ = writeln!(text, "{}", rates(findings));
+    let _ = writeln!(
+        text,
+        "### Too much of it\n\nDurable creates: as many as come back, then {OVERLOAD} times that \
+         rate from {OVERLOAD_CONNECTIONS} connections. Latencies count from when a request was \
+         due.\n\n{}",
+        loads(findings)
+    );
+    let _ = writeln!(text, "### Memory\n\n{}", memory(findings));
+    text
+}
+
+fn rates(findings: &Findings) -> Table {
+    let heads = ["requests/s", "Keyloom", "bare handler", "Keyloom : bare", "target", ""];
+    let mut table = Table::new(heads.map(str::to_owned).to_vec());
+    let rows =
+        [("get by key", &findings.get, GET_MIN), ("20 newest", &findings.newest, NEWEST_MIN)];
+    for (what, rounds, least) in rows {
+        let bare = median(rounds.iter().map(|(bare, _)| *bare).collect());
+        let keyloom = median(rounds.iter().map(|(_, keyloom)| *keyloom).collect());
+        let ratio = keyloom / bare;
+        table.add(vec![
+            what.to_owned(),
+            number(keyloom),
+            number(bare),
+            format!("{ratio:.2}"),
+            format!("at least {least:.2}"),
+            if ratio >= least { "met" } else { "**missed**" }.to_owned(),
+        ]);
+    }
+    table
+}
+
+fn loads(findings: &mut Findings) -> Table {
+    let heads = ["", "asked/s", "done/s", "told to come back/s", "failed", "p50, ms", "p99, ms"];
+    let mut table = Table::new(heads.map(str::to_owned).to_vec());
+    let mut row = |what: &str, tally: &mut Tally| {
+        let asked = tally.succeeded + tally.refused + tally.failed;
+        let per_second = |things: usize| number(count(things) / tally.seconds);
+        let [asked, done, refused] = [asked, tally.succeeded, tally.refused].map(per_second);
+        let mut millis = |percent| number(micros(percentile(&mut tally.micros, percent)) / 1000.0);
+        let (p50, p99) = (millis(50), millis(99));
+        table.add(vec![what.to_owned(), asked, done, refused, tally.failed.to_string(), p50, p99]);
+    };
+    row("sustained", &mut findings.sustained);
+    row("overloaded", &mut findings.overloaded);
+    table
+}
+
+fn memory(findings: &Findings) -> String {
+    let mut table = Table::new(["", "resident, MB"].map(str::to_owned).to_vec());
+    let glances = &findings.memory;
+    let quarter = |part: usize| glances.get(glances.len() * part / 4).copied();
+    let places = [("at first", glances.first().copied()), ("after a quarter", quarter(1))];
+    let later = [("after a half", quarter(2)), ("at the end", glances.last().copied())];
+    for (when, bytes) in places.into_iter().chain(later) {
+        let bytes = bytes.map_or_else(|| "–".to_owned(), |bytes| number(micros(bytes)));
+        table.add(vec![when.to_owned(), bytes]);
+    }
+    let Tally { succeeded, seconds, .. } = findings.watched;
+    format!("Gets and lists for {seconds:.0} s, {succeeded} requests.\n\n{table}")
+}
+
+/// Millionths of a number.
+fn micros(value: u64) -> f64 {
+    u32::try_from(value / 1000).map_or(f64::MAX, f64::from) / 1000.0
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
