@@ -1,6 +1,13 @@
 //! Approvals through HTTP: the acceptance criteria of the requirement, one test each, and the rows
 //! about approvals that a client can see.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use keyloom_engine::{Options, RealSystem, System};
+use keyloom_server::Config;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
@@ -214,6 +221,70 @@ async fn decide(server: &Server, document: &Json, status: &str) -> Answer {
     let version = document["version"].as_u64().unwrap();
     let patch = json!({"status": status, "decided_at": START});
     server.patch("approvals", text(&document["key"]), version, &patch).await
+}
+
+/// Draws so few codes that creates collide; everything else is real.
+struct FewCodes {
+    /// How many characters a code may have in each of its six places.
+    characters: u8,
+}
+
+#[async_trait]
+impl System for FewCodes {
+    fn now_micros(&self) -> u64 {
+        RealSystem.now_micros()
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        RealSystem.random(bytes);
+        // Six bytes are a code; an identity takes more.
+        if bytes.len() == 6 {
+            bytes.iter_mut().for_each(|byte| *byte %= self.characters);
+        }
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        RealSystem.sleep(duration).await;
+    }
+}
+
+async fn with_few_codes(characters: u8) -> Server {
+    let options = Options { system: Arc::new(FewCodes { characters }), ..Options::default() };
+    Server::with(APPROVALS, options, Config::default()).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p03_codes_that_collide_at_once_are_drawn_again_until_each_is_unique() {
+    // 3^6 codes for 100 requests: some collide, five times in a row practically none.
+    let server = with_few_codes(3).await;
+    let mut clients = JoinSet::new();
+    for _ in 0..10 {
+        let server = server.clone();
+        clients.spawn(async move {
+            let mut codes = Vec::new();
+            for _ in 0..10 {
+                let created = server.create("approvals", &request("u1", "u2", START)).await.ok();
+                codes.push(text(&created["data"]["code"]).to_owned());
+            }
+            codes
+        });
+    }
+    let codes: BTreeSet<String> = clients.join_all().await.into_iter().flatten().collect();
+    assert_eq!(codes.len(), 100);
+    assert_eq!(server.keys("approvals", "code").await.len(), 100);
+    server.assert_sound().await;
+}
+
+#[tokio::test]
+async fn p03_a_code_that_is_taken_five_times_in_a_row_is_a_clear_error_and_stores_nothing() {
+    let server = with_few_codes(1).await;
+    let first = server.create("approvals", &request("u1", "u2", START)).await.ok();
+    assert_eq!(first["data"]["code"], "A-222222");
+    let refused = server.create("approvals", &request("u1", "u2", START)).await;
+    assert_eq!(refused.refusal(), (422, "rule_violation".to_owned()));
+    assert!(refused.detail().contains("5 generated codes in a row"), "{}", refused.detail());
+    assert_eq!(server.documents("approvals").await, 1);
+    server.assert_sound().await;
 }
 
 #[tokio::test]
