@@ -34,13 +34,66 @@ pub struct Selected {
 }
 
 /// One result of a query.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged, from = "ItemForm")]
 pub enum Item {
     /// A whole document.
     Document(Document),
     /// Some fields of it.
     Selected(Selected),
+}
+
+/// Whatever a result may have: what is spliced cannot be tried twice.
+#[derive(Deserialize)]
+struct ItemForm {
+    key: String,
+    data: Box<RawValue>,
+    #[serde(default)]
+    version: Option<u64>,
+    #[serde(default)]
+    created_at: u64,
+    #[serde(default)]
+    updated_at: u64,
+    #[serde(default)]
+    owner: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+}
+
+impl Item {
+    /// The key of the document in text spelling.
+    pub fn key(&self) -> &str {
+        match self {
+            Item::Document(document) => &document.key,
+            Item::Selected(selected) => &selected.key,
+        }
+    }
+
+    /// The data, or what was selected of it.
+    pub fn data(&self) -> &RawValue {
+        match self {
+            Item::Document(document) => &document.data,
+            Item::Selected(selected) => &selected.data,
+        }
+    }
+}
+
+impl From<ItemForm> for Item {
+    fn from(form: ItemForm) -> Item {
+        let ItemForm { key, data, version, created_at, updated_at, owner, description } = form;
+        match version {
+            None => Item::Selected(Selected { key, data }),
+            Some(version) => Item::Document(Document {
+                key,
+                version,
+                created_at,
+                updated_at,
+                owner,
+                description,
+                data,
+            }),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -65,5 +118,17 @@ mod tests {
         assert_eq!(text, expected);
         let back: Document = serde_json::from_str(&text).unwrap();
         assert_eq!(back.data.get(), data);
+    }
+
+    #[test]
+    fn a_result_is_read_as_it_was_written() {
+        let selected = r#"{"key":"k","data":{ "a":1.0}}"#;
+        let whole = r#"{"key":"k","version":7,"created_at":1,"updated_at":2,"owner":"u","#
+            .to_owned()
+            + r#""description":null,"data":{ "a":1.0}}"#;
+        for text in [selected, &whole] {
+            let item: Item = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&item).unwrap(), text);
+        }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::document::{Document, Item};
 
 /// A page of results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Page {
     /// The results, in order.
     pub items: Vec<Item>,
@@ -14,7 +14,7 @@ pub struct Page {
     /// What the page has cost.
     pub cost: Cost,
     /// The plan that was run, if it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
 }
 
@@ -79,31 +79,31 @@ pub struct ScanNote {
 }
 
 /// How many documents satisfy a query.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Count {
     /// How many.
     pub count: u64,
     /// What counting has cost.
     pub cost: Cost,
     /// The plan that was run, if it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
 }
 
 /// Whether any document satisfies a query.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exists {
     /// Whether there is one.
     pub exists: bool,
     /// What the look has cost.
     pub cost: Cost,
     /// The plan that was run, if it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
 }
 
 /// What the list matcher found.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ListPage {
     /// The documents, in order.
     pub items: Vec<Document>,
@@ -120,13 +120,15 @@ pub struct ListPage {
     /// What the page has cost.
     pub cost: Cost,
     /// The plan that was run, if it was asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
 }
 
 /// A page of stored keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPage {
+    /// The path that they stand under: `key`, `index:name` or `unique:name`.
+    pub path: String,
     /// The keys in text spelling, in order.
     pub keys: Vec<String>,
     /// The cursor of the next page; `null` at the end.

@@ -126,12 +126,8 @@ mod tests {
         let new = NewToken { about, token: "keyloom_secret".to_owned() };
         assert!(!format!("{new:?}").contains("keyloom_secret"));
         let text = serde_json::to_string(&new).unwrap();
-        assert_eq!(
-            text,
-            r#"{"id":"i","subject":"ann","role":"user","scopes":{},"created_at":1,"expires_at":null,"#
-                .to_owned()
-                + r#""token":"keyloom_secret"}"#
-        );
+        let about = r#"{"id":"i","subject":"ann","role":"user","scopes":{},"created_at":1,"#;
+        assert_eq!(text, format!(r#"{about}"expires_at":null,"token":"keyloom_secret"}}"#));
         let back: NewToken = serde_json::from_str(&text).unwrap();
         assert_eq!((back.about, back.token), (new.about, new.token));
     }

@@ -6,13 +6,15 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args as ClapArgs, Parser, Subcommand};
 use keyloom_engine::{Actor, Mode, Options, Precondition};
 
+use crate::client::Client;
 use crate::open::{DATA_DEFAULT, StoreUrl};
 use crate::output::Format;
+use crate::problem::Failure;
 
 const EXAMPLES: &str = "\
 Examples:
   keyloom demo                                  see what it does, in a minute
-  keyloom schema apply schemas/approvals.toml   create a database in ./keyloom-data
+  keyloom serve --schema schemas                a server on a database in ./keyloom-data
   keyloom put approvals '{\"requester\": \"ann\", \"approver\": \"bob\"}'
   keyloom query approvals requester=ann --order -created_at --explain";
 
@@ -47,12 +49,24 @@ pub(crate) struct Args {
 #[derive(Clone, Debug, ClapArgs)]
 #[command(next_help_heading = "Every command takes")]
 pub(crate) struct Global {
-    /// The folder of the database [default: ./keyloom-data]
+    /// A running server
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7400",
+        conflicts_with_all = ["data", "store"]
+    )]
+    url: String,
+    /// A file with the token to send; without it, the token in KEYLOOM_TOKEN
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Open the database in this folder instead of asking a server
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
     /// The store in full.
     #[arg(
-        help = "The store in full: embedded:DIR[?engine=fjall][&durability=buffered], or memory:",
+        help = "Open this store: embedded:DIR[?engine=fjall][&durability=buffered], or memory:",
         long,
         global = true,
         value_name = "URL"
@@ -61,7 +75,7 @@ pub(crate) struct Global {
     /// Answer in JSON, for machines
     #[arg(long, global = true)]
     json: bool,
-    /// Write in the name of this user, who becomes the owner [default: the administrator]
+    /// Ask and write in the name of this user, who becomes the owner; for administrators
     #[arg(long = "as", global = true, value_name = "USER")]
     user: Option<String>,
     /// Keep the rules that a schema states for production
@@ -104,6 +118,9 @@ pub(crate) enum Command {
     Changes(Changes),
     /// Compare all documents and keys, both ways
     Check(Check),
+    /// Make, list and revoke the tokens by which callers of a server are known
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Serve the database over HTTP; creates it if there is none
     Serve(Serve),
     /// Load sample data into a temporary folder and walk through its queries
@@ -370,6 +387,37 @@ pub(crate) struct Check {
     pub(crate) repair: bool,
 }
 
+/// What to do with tokens.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Make a token; it is shown once
+    Create(TokenCreate),
+    /// List all tokens, without their secrets
+    List,
+    /// Make a token invalid, at once
+    Revoke {
+        /// The id of the token
+        id: String,
+    },
+}
+
+/// Make a token.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TokenCreate {
+    /// Who is known by it, and owns what is created with it
+    pub(crate) subject: String,
+    /// The token of an administrator
+    #[arg(long)]
+    pub(crate) admin: bool,
+    /// What it is for: COLLECTION=read, COLLECTION=write or COLLECTION=read,write; * for all
+    /// others. Without any, everything
+    #[arg(long, value_name = "SCOPE")]
+    pub(crate) scope: Vec<String>,
+    /// Until when: milliseconds since 1970, 2026-11-15, or 2026-11-15T22:14:16Z
+    #[arg(long, value_name = "TIME")]
+    pub(crate) expires: Option<String>,
+}
+
 /// Serve the database.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
@@ -399,6 +447,14 @@ impl Global {
     pub(crate) fn store(&self) -> StoreUrl {
         let folder = || self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
         self.store.clone().unwrap_or_else(|| StoreUrl::in_folder(folder()))
+    }
+
+    /// The server to ask, unless the command opens the database itself.
+    pub(crate) fn client(&self) -> Result<Option<Client>, Failure> {
+        if self.names_a_store() {
+            return Ok(None);
+        }
+        Client::new(&self.url, self.token_file.as_deref(), self.user.clone()).map(Some)
     }
 
     /// Whether the command line says where the database is.

@@ -15,6 +15,12 @@ pub(crate) const IMPORT_DOCUMENTS: usize = BATCH_OPERATIONS_MAX / 2;
 /// every embedded store several times.
 pub(crate) const IMPORT_BYTES: usize = 4 << 20;
 
+/// The largest answer of a server that is read: a page of documents and what is around them.
+pub(crate) const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// How long a server may take to accept a connection.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// The largest file of schemas that is read.
 pub(crate) const SCHEMA_FILE_BYTES_MAX: usize = keyloom_engine::limits::SCHEMA_BYTES_MAX;
 

@@ -10,6 +10,9 @@
 //! M3: What is printed for machines (`--json`) has the shapes of `keyloom-api`.
 
 mod args;
+mod backend;
+mod body;
+mod client;
 mod commands;
 mod conditions;
 mod input;

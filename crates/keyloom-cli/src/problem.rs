@@ -7,8 +7,8 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use keyloom_api::{Code, Details, Problem};
-use keyloom_engine::{Error, NoIndex};
+use keyloom_api::{Code, Details, Problem, Suggestion};
+use keyloom_engine::Error;
 use keyloom_server::ServeError;
 use keyloom_server::problem::details;
 use keyloom_server::typed::template_fields;
@@ -23,6 +23,12 @@ pub(crate) enum Failure {
     /// The engine refused, or could not.
     #[error("{0}")]
     Engine(#[from] Error),
+    /// The server refused, or could not.
+    #[error("{}", .0.detail)]
+    Remote(Box<Problem>),
+    /// The server does not answer, or not as it should.
+    #[error("{0}")]
+    Unreachable(String),
     /// The store cannot be opened.
     #[error("{0}")]
     Store(#[from] StoreError),
@@ -87,18 +93,21 @@ impl Failure {
         move |source| Failure::File { path, source }
     }
 
-    /// The engine's error, if that is what it is about.
-    fn engine(&self) -> Option<&Error> {
+    /// What a program may want to know of it.
+    fn details(&self) -> Details {
         match self {
-            Failure::Engine(error) => Some(error),
-            Failure::At { source, .. } | Failure::Import { source, .. } => source.engine(),
-            _ => None,
+            Failure::Engine(error) => details(error),
+            Failure::Remote(problem) => problem.details.clone(),
+            Failure::At { source, .. } | Failure::Import { source, .. } => source.details(),
+            _ => Details::default(),
         }
     }
 
     fn code(&self) -> Code {
         match self {
             Failure::Engine(error) => error.code().parse().unwrap_or(Code::Internal),
+            Failure::Remote(problem) => problem.code,
+            Failure::Unreachable(_) => Code::Unavailable,
             Failure::Store(StoreError::Corrupt { .. }) => Code::Internal,
             Failure::Store(_) | Failure::Serve(_) | Failure::File { .. } | Failure::Output(_) => {
                 Code::Unavailable
@@ -137,9 +146,9 @@ pub(crate) fn report(failure: &Failure, format: Format) -> ExitCode {
 
 /// A failure for people.
 pub(crate) fn told(failure: &Failure) -> String {
-    let text = match failure.engine() {
-        Some(Error::NoIndex(missing)) => no_index(missing),
-        _ => failure.to_string(),
+    let text = match failure.details().suggest {
+        Some(missing) => no_index(&missing, &failure.to_string()),
+        None => failure.to_string(),
     };
     let lines: Vec<String> = text.lines().map(visible).collect();
     format!("keyloom: {}", lines.join("\n  "))
@@ -147,21 +156,23 @@ pub(crate) fn told(failure: &Failure) -> String {
 
 /// A failure for machines.
 pub(crate) fn problem(failure: &Failure) -> Problem {
-    let details = failure.engine().map_or_else(Details::default, details);
-    Problem::new(failure.code(), failure.to_string(), details)
+    Problem::new(failure.code(), failure.to_string(), failure.details())
 }
 
 /// What to add to the schema, ready to paste.
-fn no_index(missing: &NoIndex) -> String {
-    let NoIndex { collection, reason, suggest, backfill_documents, keys_per_write } = missing;
+fn no_index(missing: &Suggestion, detail: &str) -> String {
+    let Suggestion { collection, index, backfill_documents, keys_per_write } = missing;
+    // The detail is for one line: the reason in parentheses, then the template.
+    let reason = detail.split_once("this query (").map_or(detail, |(_, reason)| reason);
+    let reason = reason.split("); add to `").next().unwrap_or(reason);
     format!(
         "no key of `{collection}` serves this query: {reason}\n\
          Add this to the schema and apply it, or allow a scan with --scan N:\n\
          \x20 [collections.{collection}.indexes]\n\
          \x20 {} = {}\n\
          It would index {}, and add {} to each write.",
-        index_name(suggest),
-        toml::Value::from(suggest.as_str()),
+        index_name(index),
+        toml::Value::from(index.as_str()),
         counted(*backfill_documents, "stored document"),
         counted(u64::from(*keys_per_write), "key"),
     )
@@ -185,6 +196,8 @@ fn hint(skip: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use keyloom_engine::NoIndex;
+
     use super::*;
 
     fn missing() -> Failure {

@@ -35,8 +35,8 @@ pub fn exists(existence: engine::Existence, explain: bool) -> api::Exists {
 
 /// A page of keys.
 pub fn keys(page: engine::KeyPage) -> api::KeyPage {
-    let engine::KeyPage { keys, next, cost: spent, plan: _ } = page;
-    api::KeyPage { keys, next, cost: cost(spent) }
+    let engine::KeyPage { keys, next, cost: spent, plan } = page;
+    api::KeyPage { path: plan.path, keys, next, cost: cost(spent) }
 }
 
 /// A page of the list matcher.

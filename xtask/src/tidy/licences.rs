@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("BSD-3-Clause", "permissive, asks for its notice and not to use its name"),
     ("BSL-1.0", "permissive, asks for its notice in source only"),
     ("CC0-1.0", "public domain"),
+    ("CDLA-Permissive-2.0", "permissive, for data: the list of root certificates"),
     ("ISC", "permissive, asks for its notice"),
     ("MIT", "one of our own"),
     ("MIT-0", "permissive, asks for nothing"),

@@ -1,7 +1,6 @@
 //! `keyloom changes`: what was written, in the order of the commits.
 
 use keyloom_api::ChangeKind;
-use keyloom_engine::Position;
 
 use super::Session;
 use crate::args::Changes;
@@ -9,12 +8,10 @@ use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
 use crate::table::Table;
 use keyloom_server::times;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, changes: &Changes) -> Result<(), Failure> {
     let Changes { after, limit } = *changes;
-    let found = session.engine.changes(Position(after), limit).await?;
-    let found: Vec<keyloom_api::Change> = found.into_iter().map(wire::change).collect();
+    let found = session.backend.changes(after, limit).await?;
     if session.output.format() == Format::Json {
         return found.iter().try_for_each(|change| session.output.json(change));
     }

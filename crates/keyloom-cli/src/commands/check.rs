@@ -8,7 +8,6 @@ use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
 use crate::progress::Progress;
 use crate::table::Table;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), Failure> {
     let repair = if check.repair { Repair::Yes } else { Repair::No };
@@ -18,9 +17,9 @@ pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), 
         documents += more;
         progress.step(documents, None);
     };
-    let checked = session.engine.check(repair, &mut step).await;
+    let checked = session.backend.check(repair, &mut step).await;
     progress.finish();
-    let report = wire::check_report(checked?);
+    let report = checked?;
     let output = &mut *session.output;
     let found = u64::try_from(report.problems.len()).unwrap_or(u64::MAX);
     match output.format() {

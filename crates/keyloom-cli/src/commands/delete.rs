@@ -1,7 +1,7 @@
 //! `keyloom delete`: deletes a document; one that is not there is no error.
 
 use keyloom_api::Deleted;
-use keyloom_engine::{Precondition, Written};
+use keyloom_engine::{Action, Operation, Precondition};
 
 use super::Session;
 use crate::args::Delete;
@@ -11,14 +11,10 @@ use crate::problem::Failure;
 pub(super) async fn run(session: &mut Session<'_>, delete: Delete) -> Result<(), Failure> {
     let Delete { collection, key, if_version } = delete;
     let precondition = if_version.unwrap_or(Precondition::Unsaid);
-    let written = session.engine.delete(&session.actor, &collection, &key, precondition).await?;
-    let deleted = match written {
-        Written::Deleted { key, version } => Deleted { key, deleted: true, version: Some(version) },
-        Written::Absent { key } => Deleted { key, deleted: false, version: None },
-        Written::Created(document) | Written::Updated(document) => {
-            unreachable!("a delete does not write `{}`", document.key)
-        }
-    };
+    let action = Action::Delete { key: key.clone(), precondition };
+    let written = session.backend.write(None, &[Operation { collection, action }]).await?;
+    let version = written.first().and_then(|result| result.version);
+    let deleted = Deleted { key, deleted: version.is_some(), version };
     match session.output.format() {
         Format::Json => session.output.json(&deleted),
         Format::Text if deleted.deleted => {

@@ -2,27 +2,27 @@
 //!
 //! X1: Memory is bounded by one page.
 
+use keyloom_api::Item;
+use keyloom_engine::Query;
 use keyloom_engine::limits::PAGE_LIMIT_MAX;
-use keyloom_engine::{Item, Query};
 
 use super::Session;
 use crate::args::Export;
 use crate::problem::Failure;
 use crate::progress::Progress;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(), Failure> {
     let Export { collection } = export;
-    let info = session.engine.collection(&session.actor, &collection).await?;
+    let info = session.backend.collection(&collection).await?;
     let total = info.documents.unwrap_or(0);
     let mut progress = Progress::start("export");
     let mut query = Query { limit: Some(PAGE_LIMIT_MAX), ..Query::default() };
     let mut exported = 0;
     loop {
-        let page = session.engine.query(&session.actor, &collection, &query).await?;
+        let page = session.backend.query(&collection, &query).await?;
         for item in page.items {
             if let Item::Document(document) = item {
-                session.output.json(&wire::document(document)?)?;
+                session.output.json(&document)?;
                 exported += 1;
             }
         }

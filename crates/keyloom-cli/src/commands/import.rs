@@ -7,17 +7,19 @@
 
 use std::collections::BTreeSet;
 
-use keyloom_engine::{Action, Actor, Engine, Error, Operation};
+use keyloom_api::Code;
+use keyloom_engine::{Action, Operation};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::Session;
 use crate::args::Import;
+use crate::backend::Backend;
 use crate::input::Lines;
 use crate::limits::{IMPORT_BYTES, IMPORT_DOCUMENTS};
 use crate::members::members;
 use crate::output::{Format, counted};
-use crate::problem::Failure;
+use crate::problem::{Failure, problem};
 use crate::progress::Progress;
 
 pub(super) async fn run(session: &mut Session<'_>, import: Import) -> Result<(), Failure> {
@@ -69,7 +71,7 @@ struct Stopped {
 /// A batch of which only the first operations were executed.
 struct Cut {
     done: usize,
-    error: Error,
+    error: Failure,
 }
 
 /// A document as `keyloom export` prints it.
@@ -129,8 +131,7 @@ impl Job<'_, '_> {
         if operations.is_empty() {
             return Ok(());
         }
-        let actor = owner.map_or_else(|| self.session.actor.clone(), Actor::Admin);
-        let done = create(&self.session.engine, &actor, &operations).await;
+        let done = create(&self.session.backend, owner.as_deref(), &operations).await;
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         match done {
             Ok(()) => {
@@ -140,7 +141,7 @@ impl Job<'_, '_> {
             Err(Cut { done, error }) => {
                 self.imported += count(done);
                 let line = numbers.get(done).copied().unwrap_or_else(|| lines.number());
-                let error = Failure::Engine(error).at(lines.place(line));
+                let error = error.at(lines.place(line));
                 Err(Stopped { line, error })
             }
         }
@@ -156,20 +157,27 @@ impl Batch {
 /// Creates documents, in one commit if that is possible. If one cannot be created, those before it
 /// are (I2), and it is tried alone, so that its error is its own. A batch that is too large for one
 /// commit becomes two.
-async fn create(engine: &Engine, actor: &Actor, operations: &[Operation]) -> Result<(), Cut> {
+async fn create(
+    backend: &Backend,
+    owner: Option<&str>,
+    operations: &[Operation],
+) -> Result<(), Cut> {
     let mut done = 0;
     let mut size = operations.len();
     while let Some(rest) = operations.get(done..).filter(|rest| !rest.is_empty()) {
         let batch = rest.get(..size).unwrap_or(rest);
-        match (engine.batch(actor, batch).await, batch.len()) {
-            (Ok(_), count) => {
-                done += count;
-                size = operations.len();
-            }
-            (Err(Error::Batch { source, .. }), 1) => return Err(Cut { done, error: *source }),
-            (Err(Error::Batch { operation, .. }), _) => size = operation.max(1),
-            (Err(Error::LimitExceeded { .. }), count) if count > 1 => size = count / 2,
-            (Err(error), _) => return Err(Cut { done, error }),
+        let count = batch.len();
+        let Err(error) = backend.write(owner, batch).await else {
+            done += count;
+            size = operations.len();
+            continue;
+        };
+        let problem = problem(&error);
+        match (problem.details.operation, problem.code) {
+            _ if count == 1 => return Err(Cut { done, error }),
+            (Some(operation), _) => size = operation.max(1),
+            (None, Code::LimitExceeded) => size = count / 2,
+            (None, _) => return Err(Cut { done, error }),
         }
     }
     Ok(())

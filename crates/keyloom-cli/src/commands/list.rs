@@ -8,7 +8,6 @@ use crate::args::{List, ListTimes};
 use crate::output::{Format, counted};
 use crate::problem::Failure;
 use keyloom_server::times;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, list: List) -> Result<(), Failure> {
     let List {
@@ -41,18 +40,19 @@ pub(super) async fn run(session: &mut Session<'_>, list: List) -> Result<(), Fai
         return count_matches(session, &collection, &asked, explain).await;
     }
     let schema = session.schema(&collection).await?;
-    let listed = session.engine.list(&session.actor, &collection, &asked).await?;
+    let mut listed = session.backend.list(&collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
-        return output.json(&wire::list(listed, explain)?);
+        listed.plan = listed.plan.filter(|_| explain);
+        return output.json(&listed);
     }
     if explain {
-        show::plan(output, &listed.plan)?;
+        show::plan(output, listed.plan.as_ref())?;
     }
-    let items = listed.items.iter().map(|item| (item.key.as_str(), item.data.as_slice()));
+    let items = listed.items.iter().map(|item| (item.key.as_str(), item.data.get().as_bytes()));
     output.table(&show::documents(&schema, items))?;
     let found = counted(listed.items_length, "document");
-    show::summary(output, &found, &listed.plan, &listed.cost)?;
+    show::summary(output, &found, listed.plan.as_ref(), &listed.cost)?;
     show::next_page(output, "--start-after", listed.next.as_deref())
 }
 
@@ -62,16 +62,17 @@ async fn count_matches(
     asked: &keyloom_engine::List,
     explain: bool,
 ) -> Result<(), Failure> {
-    let counted = session.engine.count_list(&session.actor, collection, asked).await?;
+    let mut counted = session.backend.count_list(collection, asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
-        return output.json(&wire::count(counted, explain));
+        counted.plan = counted.plan.filter(|_| explain);
+        return output.json(&counted);
     }
     if explain {
-        show::plan(output, &counted.plan)?;
+        show::plan(output, counted.plan.as_ref())?;
     }
     output.line(counted.count)?;
-    show::summary(output, "counted", &counted.plan, &counted.cost)
+    show::summary(output, "counted", counted.plan.as_ref(), &counted.cost)
 }
 
 fn matchers(times: ListTimes) -> Result<(Option<TimeMatcher>, Option<TimeMatcher>), Failure> {

@@ -17,48 +17,69 @@ mod replace;
 mod schema;
 mod serve;
 mod show;
+mod token;
+
+use std::sync::Arc;
 
 use keyloom_engine::schema::CollectionSchema;
-use keyloom_engine::{Actor, Engine};
 
-use crate::args::{Args, Command, SchemaCommand};
+use crate::args::{Args, Command, Global, SchemaCommand};
+use crate::backend::Backend;
 use crate::open::{Missing, StoreUrl, open};
 use crate::output::Output;
 use crate::problem::Failure;
 
-/// An open database, who uses it, and where answers go.
+/// Where answers come from, and where they go.
 pub(crate) struct Session<'o> {
-    pub(crate) engine: Engine,
-    pub(crate) actor: Actor,
+    pub(crate) backend: Backend,
     pub(crate) output: &'o mut Output,
 }
 
 /// Runs a command line.
 pub(crate) async fn run(args: Args, output: &mut Output) -> Result<(), Failure> {
     let Args { global, command } = args;
-    let url = global.store();
     match command {
         Command::Demo(demo) => demo::run(demo, &global, output).await,
         Command::Schema(SchemaCommand::Check { files }) => schema::check(&files, output).await,
         Command::Schema(SchemaCommand::Apply { files, dry_run }) => {
             let schema = schema::read_checked(&files).await?;
-            // A database that does not exist yet is not created by asking what would change.
-            let absent = dry_run && !url.exists()?;
-            let url = if absent { StoreUrl::Memory } else { url };
-            let engine = open(&url, global.options(), Missing::Create).await?;
-            let mut session = Session { engine, actor: global.actor(), output };
-            schema::apply(&mut session, &schema, dry_run).await
+            let backend = match global.client()? {
+                Some(client) => Backend::Remote(client),
+                None => {
+                    // Asking what would change does not create a database.
+                    let url = global.store();
+                    let absent = dry_run && !url.exists()?;
+                    let url = if absent { StoreUrl::Memory } else { url };
+                    opened(&url, &global, Missing::Create).await?
+                }
+            };
+            schema::apply(&mut Session { backend, output }, &schema, dry_run).await
         }
         Command::Serve(options) => serve::run(options, &global, output).await,
         command => {
-            let engine = open(&url, global.options(), Missing::Refuse).await?;
-            let mut session = Session { engine, actor: global.actor(), output };
-            execute(&mut session, command).await
+            let backend = match global.client()? {
+                Some(client) => Backend::Remote(client),
+                // The first thing that is done with a new database may be a token.
+                None => {
+                    let missing = match command {
+                        Command::Token(_) => Missing::Create,
+                        _ => Missing::Refuse,
+                    };
+                    opened(&global.store(), &global, missing).await?
+                }
+            };
+            execute(&mut Session { backend, output }, command).await
         }
     }
 }
 
-/// Runs a command on an open database.
+/// A database that this process opens.
+async fn opened(url: &StoreUrl, global: &Global, missing: Missing) -> Result<Backend, Failure> {
+    let engine = Arc::new(open(url, global.options(), missing).await?);
+    Ok(Backend::Local { engine, actor: global.actor() })
+}
+
+/// Runs a command on an open database or a server.
 async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Failure> {
     match command {
         Command::Schema(SchemaCommand::Show { collections, toml }) => {
@@ -84,6 +105,7 @@ async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Fail
         Command::Export(export) => export::run(session, export).await,
         Command::Changes(changes) => changes::run(session, &changes).await,
         Command::Check(check) => check::run(session, &check).await,
+        Command::Token(command) => token::run(session, command).await,
         Command::Serve(_) => Err(Failure::Usage("a demo serves nothing".to_owned())),
         Command::Demo(_) => Err(Failure::Usage("a demo has no demo inside".to_owned())),
     }
@@ -92,6 +114,6 @@ async fn execute(session: &mut Session<'_>, command: Command) -> Result<(), Fail
 impl Session<'_> {
     /// The schema of a collection.
     async fn schema(&self, collection: &str) -> Result<CollectionSchema, Failure> {
-        Ok(self.engine.collection(&self.actor, collection).await?.schema)
+        self.backend.schema(collection).await
     }
 }

@@ -1,6 +1,7 @@
 //! `keyloom put`: create, replace or patch a document, or tell which keys that would write.
 
-use keyloom_engine::{Action, Operation, Precondition, WritePlan, Written};
+use keyloom_api::{BatchResult, Outcome, WritePlan};
+use keyloom_engine::{Action, Operation, Precondition};
 
 use super::Session;
 use crate::args::Put;
@@ -8,7 +9,6 @@ use crate::input;
 use crate::output::{Format, Output, counted, visible};
 use crate::problem::Failure;
 use crate::table::Table;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, put: Put) -> Result<(), Failure> {
     let Put { collection, document, key, if_version, patch, description, explain } = put;
@@ -20,27 +20,25 @@ pub(super) async fn run(session: &mut Session<'_>, put: Put) -> Result<(), Failu
         Some(key) if patch => Action::Patch { key, precondition, patch: data },
         Some(key) => Action::Put { key, precondition, data, description },
     };
+    let operations = [Operation { collection, action }];
     if explain {
-        let operation = Operation { collection, action };
-        let plan = session.engine.explain_write(&session.actor, &[operation]).await?;
+        let plan = session.backend.explain_write(&operations).await?;
         return tell_plan(session.output, plan);
     }
-    let written = session.engine.execute(&session.actor, &collection, action).await?;
-    tell_written(session.output, written, old_key.as_deref())
+    let written = session.backend.write(None, &operations).await?;
+    let written = written.into_iter().next();
+    written.map_or(Ok(()), |written| tell_written(session.output, written, old_key.as_deref()))
 }
 
 fn tell_written(
     output: &mut Output,
-    written: Written,
+    written: BatchResult,
     old_key: Option<&str>,
 ) -> Result<(), Failure> {
-    let verb = match &written {
-        Written::Created(_) => "created",
-        _ => "updated",
-    };
-    let Some(document) = written.into_document() else { return Ok(()) };
+    let verb = if written.outcome == Outcome::Created { "created" } else { "updated" };
+    let Some(document) = written.document else { return Ok(()) };
     match output.format() {
-        Format::Json => output.json(&wire::document(document)?),
+        Format::Json => output.json(&document),
         Format::Text => {
             let moved = old_key.filter(|old| *old != document.key && verb == "updated");
             let from = moved.map(|old| format!("{} → ", visible(old))).unwrap_or_default();
@@ -52,7 +50,7 @@ fn tell_written(
 
 fn tell_plan(output: &mut Output, plan: WritePlan) -> Result<(), Failure> {
     if output.format() == Format::Json {
-        return output.json(&wire::write_plan(plan));
+        return output.json(&plan);
     }
     let WritePlan { puts, deletes, checks, changes } = plan;
     let mut table = Table::new(["", "role", "key", "key bytes", "value bytes"]);

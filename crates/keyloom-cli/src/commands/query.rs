@@ -2,14 +2,13 @@
 
 use keyloom_api::Order;
 use keyloom_engine::schema::CollectionSchema;
-use keyloom_engine::{Item, OrderBy, Sort};
+use keyloom_engine::{OrderBy, Sort};
 
 use super::{Session, show};
 use crate::args::{Conditions, Query};
 use crate::conditions::{alternatives, filter};
 use crate::output::{Format, counted};
 use crate::problem::Failure;
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, query: Query) -> Result<(), Failure> {
     let Query { conditions, order, limit, after, select } = query;
@@ -18,18 +17,19 @@ pub(super) async fn run(session: &mut Session<'_>, query: Query) -> Result<(), F
     let order = order.map(|text| read_order(&text)).transpose()?;
     let asked = asked(&schema, conditions)?;
     let asked = keyloom_engine::Query { order, limit, after, select, ..asked };
-    let page = session.engine.query(&session.actor, &collection, &asked).await?;
+    let mut page = session.backend.query(&collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
-        return output.json(&wire::page(page, explain)?);
+        page.plan = page.plan.filter(|_| explain);
+        return output.json(&page);
     }
     if explain {
-        show::plan(output, &page.plan)?;
+        show::plan(output, page.plan.as_ref())?;
     }
-    let items = page.items.iter().map(|item| (item.key(), Item::data(item)));
+    let items = page.items.iter().map(|item| (item.key(), item.data().get().as_bytes()));
     output.table(&show::documents(&schema, items))?;
     let found = counted(u64::try_from(page.items.len()).unwrap_or(u64::MAX), "document");
-    show::summary(output, &found, &page.plan, &page.cost)?;
+    show::summary(output, &found, page.plan.as_ref(), &page.cost)?;
     show::next_page(output, "--after", page.next.as_deref())
 }
 
@@ -39,16 +39,17 @@ pub(super) async fn count(
 ) -> Result<(), Failure> {
     let (collection, explain) = (conditions.collection.clone(), conditions.explain);
     let asked = asked(&session.schema(&collection).await?, conditions)?;
-    let counted = session.engine.count(&session.actor, &collection, &asked).await?;
+    let mut counted = session.backend.count(&collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
-        return output.json(&wire::count(counted, explain));
+        counted.plan = counted.plan.filter(|_| explain);
+        return output.json(&counted);
     }
     if explain {
-        show::plan(output, &counted.plan)?;
+        show::plan(output, counted.plan.as_ref())?;
     }
     output.line(counted.count)?;
-    show::summary(output, "counted", &counted.plan, &counted.cost)
+    show::summary(output, "counted", counted.plan.as_ref(), &counted.cost)
 }
 
 pub(super) async fn exists(
@@ -57,16 +58,17 @@ pub(super) async fn exists(
 ) -> Result<(), Failure> {
     let (collection, explain) = (conditions.collection.clone(), conditions.explain);
     let asked = asked(&session.schema(&collection).await?, conditions)?;
-    let existence = session.engine.exists(&session.actor, &collection, &asked).await?;
+    let mut existence = session.backend.exists(&collection, &asked).await?;
     let output = &mut *session.output;
     if output.format() == Format::Json {
-        return output.json(&wire::exists(existence, explain));
+        existence.plan = existence.plan.filter(|_| explain);
+        return output.json(&existence);
     }
     if explain {
-        show::plan(output, &existence.plan)?;
+        show::plan(output, existence.plan.as_ref())?;
     }
     output.line(if existence.exists { "yes" } else { "no" })?;
-    show::summary(output, "looked", &existence.plan, &existence.cost)
+    show::summary(output, "looked", existence.plan.as_ref(), &existence.cost)
 }
 
 fn asked(

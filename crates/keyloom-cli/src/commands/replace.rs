@@ -1,8 +1,9 @@
 //! `keyloom replace`: all documents of a set, swapped in one commit.
 
-use keyloom_api::Deleted;
+use keyloom_api::{BatchResult, Deleted, Document, Outcome};
+use keyloom_engine::SetReplacement;
 use keyloom_engine::limits::SET_DOCUMENTS_MAX;
-use keyloom_engine::{SetReplacement, Written};
+use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::Session;
@@ -11,7 +12,6 @@ use crate::input::Lines;
 use crate::output::{Format, counted};
 use crate::problem::Failure;
 use keyloom_server::typed::{kind_of, value};
-use keyloom_server::wire;
 
 pub(super) async fn run(session: &mut Session<'_>, replace: Replace) -> Result<(), Failure> {
     let Replace { collection, set, leading, from } = replace;
@@ -32,7 +32,7 @@ pub(super) async fn run(session: &mut Session<'_>, replace: Replace) -> Result<(
         leading: &leading?,
         documents: &documents,
     };
-    let written = session.engine.replace_set(&session.actor, &replacement).await?;
+    let written = session.backend.replace_set(&replacement).await?;
     tell(session, written)
 }
 
@@ -49,22 +49,25 @@ fn read_documents(from: &str) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(documents)
 }
 
-fn tell(session: &mut Session<'_>, written: Vec<Written>) -> Result<(), Failure> {
+/// What a replacement did.
+#[derive(Serialize)]
+struct Replaced<'a> {
+    written: &'a [Document],
+    deleted: &'a [Deleted],
+}
+
+fn tell(session: &mut Session<'_>, written: Vec<BatchResult>) -> Result<(), Failure> {
     let (mut documents, mut deleted) = (Vec::new(), Vec::new());
-    for written in written {
-        match written {
-            Written::Created(document) | Written::Updated(document) => documents.push(document),
-            Written::Deleted { key, version } => {
-                deleted.push(Deleted { key, deleted: true, version: Some(version) });
-            }
-            Written::Absent { .. } => {}
+    for BatchResult { outcome, key, version, document } in written {
+        match outcome {
+            Outcome::Created | Outcome::Updated => documents.extend(document),
+            Outcome::Deleted => deleted.push(Deleted { key, deleted: true, version }),
+            Outcome::Absent => {}
         }
     }
     if session.output.format() == Format::Json {
-        let documents: Result<Vec<_>, _> = documents.into_iter().map(wire::document).collect();
-        return session
-            .output
-            .json(&serde_json::json!({ "written": documents?, "deleted": deleted }));
+        let done = Replaced { written: &documents, deleted: &deleted };
+        return session.output.json(&done);
     }
     let count = |number: usize| counted(u64::try_from(number).unwrap_or(u64::MAX), "document");
     session.output.line(format_args!(

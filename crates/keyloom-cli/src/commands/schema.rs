@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use keyloom_api::{CollectionChange, SchemaChange, StepKind};
+use keyloom_api::{Collection, CollectionChange, SchemaChange, StepKind};
 use keyloom_engine::schema::{CollectionSchema, FieldSchema, Schema};
-use keyloom_engine::{CollectionInfo, Engine, Options, PathCost};
+use keyloom_engine::{Engine, Options, PathCost};
 use keyloom_store::memory::MemoryStore;
 use serde_json::Value as Json;
 
 use super::Session;
+use crate::backend::read_schema;
 use crate::input;
 use crate::output::{Format, Output, counted};
 use crate::problem::Failure;
@@ -32,7 +33,7 @@ pub(super) async fn apply(
     dry_run: bool,
 ) -> Result<(), Failure> {
     let change = if dry_run {
-        session.engine.plan_schema(schema).await?
+        session.backend.plan_schema(schema).await?
     } else {
         let mut progress = Progress::start("index");
         let mut documents = 0;
@@ -40,11 +41,10 @@ pub(super) async fn apply(
             documents += more;
             progress.step(documents, None);
         };
-        let applied = session.engine.apply_schema(schema, &mut step).await;
+        let applied = session.backend.apply_schema(schema, &mut step).await;
         progress.finish();
         applied?
     };
-    let change = wire::schema_change(change, !dry_run);
     match session.output.format() {
         Format::Json => session.output.json(&change),
         Format::Text => tell_change(session.output, &change),
@@ -57,22 +57,24 @@ pub(super) async fn show(
     collections: Vec<String>,
     toml: bool,
 ) -> Result<(), Failure> {
-    let names = if collections.is_empty() { session.engine.collections() } else { collections };
+    let names =
+        if collections.is_empty() { session.backend.collections().await? } else { collections };
     let mut infos = Vec::new();
     for name in names {
-        infos.push(session.engine.collection(&session.actor, &name).await?);
+        infos.push(session.backend.collection(&name).await?);
     }
     if toml {
-        let collections = infos.into_iter().map(|info| (info.name, info.schema)).collect();
-        let text = toml::to_string(&Schema { collections })
+        let mut schema = Schema::default();
+        for info in infos {
+            let collection = read_schema(&info)?;
+            schema.collections.insert(info.name, collection);
+        }
+        let text = toml::to_string(&schema)
             .map_err(|error| Failure::Invalid(format!("not expressible as TOML: {error}")))?;
         return session.output.line(text.trim_end());
     }
     match session.output.format() {
-        Format::Json => {
-            let collections: Result<Vec<_>, _> = infos.into_iter().map(wire::collection).collect();
-            session.output.json(&serde_json::json!({ "collections": collections? }))
-        }
+        Format::Json => session.output.json(&serde_json::json!({ "collections": infos })),
         Format::Text => {
             if infos.is_empty() {
                 let hint = "no collections yet: declare some with `keyloom schema apply FILE`";
@@ -132,8 +134,9 @@ fn tell_change(output: &mut Output, change: &SchemaChange) -> Result<(), Failure
     }
 }
 
-fn tell_collection(output: &mut Output, info: &CollectionInfo) -> Result<(), Failure> {
-    let CollectionInfo { name, schema, documents, indexes } = info;
+fn tell_collection(output: &mut Output, info: &Collection) -> Result<(), Failure> {
+    let Collection { name, documents, indexes, .. } = info;
+    let schema = &read_schema(info)?;
     output.bold(name)?;
     let documents = documents.map(|documents| counted(documents, "document"));
     let about: Vec<String> = documents.into_iter().chain(schema.about.clone()).collect();
@@ -141,7 +144,7 @@ fn tell_collection(output: &mut Output, info: &CollectionInfo) -> Result<(), Fai
     let mut paths = Table::new(["path", "template", "state"]);
     paths.row(["key", &schema.key, "ready"]);
     for index in indexes {
-        paths.row([index.path.as_str(), index.template.as_str(), index.state]);
+        paths.row([index.path.as_str(), index.template.as_str(), index.state.as_str()]);
     }
     output.table(&paths)?;
     output.line("")?;

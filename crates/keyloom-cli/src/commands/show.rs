@@ -1,7 +1,7 @@
 //! How documents, plans and costs are shown to people.
 
+use keyloom_api::{Cost, Direction, Document, Plan};
 use keyloom_engine::schema::CollectionSchema;
-use keyloom_engine::{Cost, Document, Plan};
 
 use crate::members::{members, shown};
 use crate::output::{Output, counted, visible};
@@ -57,7 +57,7 @@ pub(super) fn document(
     if let Some(description) = description {
         output.line(visible(description))?;
     }
-    let members = members(data);
+    let members = members(data.get().as_bytes());
     let width = members.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, value) in &members {
         let value = shown(value, kind_of(schema, name));
@@ -67,11 +67,29 @@ pub(super) fn document(
 }
 
 /// The plan, in front of what it found.
-pub(super) fn plan(output: &mut Output, plan: &Plan) -> Result<(), Failure> {
-    let text = plan.to_string();
-    for (place, line) in text.lines().enumerate() {
-        let margin = if place == 0 { "plan" } else { "    " };
-        output.line(format_args!("{margin}  {}", visible(line.trim_start())))?;
+pub(super) fn plan(output: &mut Output, plan: Option<&Plan>) -> Result<(), Failure> {
+    let Some(Plan { path, ranges, direction, covering, keys_read_max, probe, scan }) = plan else {
+        return Ok(());
+    };
+    let mut line = path.clone();
+    if let [range] = ranges.as_slice() {
+        line.push_str(&format!("  {} .. {}", range.from, range.to));
+    }
+    line.push_str(match direction {
+        Direction::Forward => "  forward",
+        Direction::Reverse => "  reverse",
+    });
+    line.push_str(if *covering { "  covering" } else { "" });
+    line.push_str(&format!("  ≤ {}", counted(*keys_read_max, "key")));
+    line.extend(probe.iter().map(|probe| format!("  first of each group by {probe}")));
+    let filtered = scan.iter().map(|scan| scan.filtered.join("; "));
+    line.extend(filtered.map(|filtered| format!("  scan, filtered by {filtered}")));
+    output.line(format_args!("plan  {}", visible(&line)))?;
+    if ranges.len() > 1 {
+        for range in ranges {
+            let line = format!("{} .. {}", range.from, range.to);
+            output.line(format_args!("      {}", visible(&line)))?;
+        }
     }
     Ok(())
 }
@@ -80,14 +98,19 @@ pub(super) fn plan(output: &mut Output, plan: &Plan) -> Result<(), Failure> {
 pub(super) fn summary(
     output: &mut Output,
     found: &str,
-    plan: &Plan,
-    cost: &Cost,
+    plan: Option<&Plan>,
+    spent: &Cost,
 ) -> Result<(), Failure> {
-    let Cost { keys_read, documents_read, ranges } = *cost;
+    let Some(plan) = plan else { return cost(output, found, spent) };
     let scan = if plan.scan.is_some() { " · a scan" } else { "" };
+    cost(output, &format!("{found} · {}{scan}", plan.path), spent)
+}
+
+/// What something has cost, behind what it is.
+pub(super) fn cost(output: &mut Output, what: &str, cost: &Cost) -> Result<(), Failure> {
+    let Cost { keys_read, documents_read, ranges } = *cost;
     output.dim(format_args!(
-        "{found} · {}{scan} · {} read, {} read · {}",
-        plan.path,
+        "{what} · {} read, {} read · {}",
         counted(keys_read, "key"),
         counted(documents_read, "document"),
         counted(ranges, "range"),

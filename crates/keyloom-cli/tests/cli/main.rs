@@ -4,6 +4,8 @@
 //! prints, how it ends, and what is stored afterwards.
 
 #[cfg(test)]
+mod access;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod documents;
@@ -20,7 +22,11 @@ mod queries;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod remote;
+#[cfg(test)]
 mod schemas;
+#[cfg(test)]
+mod server;
 #[cfg(test)]
 mod transfer;
 #[cfg(test)]

@@ -105,7 +105,7 @@ fn documents_that_are_no_documents_are_refused() {
     let huge = format!("{{\"x\": \"{}\"}}", "y".repeat(1 << 20));
     put(&huge, "standard input is longer than 1,048,576 bytes");
     let file = database.file("latin1.json", b"{\"author\": \"\xFF\"}");
-    database.refuses(&["put", "sticker_tags", &file], "invalid unicode code point");
+    database.refuses(&["put", "sticker_tags", &file], "not UTF-8");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use clap::Parser;
 
 use super::sample::Sample;
 use crate::args::Args;
+use crate::backend::Backend;
 use crate::commands::{Session, execute};
 use crate::problem::{Failure, told};
 
@@ -82,7 +83,9 @@ impl<'s, 'o> Guide<'s, 'o> {
         let words = std::iter::once("keyloom").chain(line.iter().copied());
         let args = Args::try_parse_from(words)
             .map_err(|error| Failure::Usage(error.render().to_string()))?;
-        self.session.actor = args.global.actor();
+        if let Backend::Local { actor, .. } = &mut self.session.backend {
+            *actor = args.global.actor();
+        }
         execute(self.session, args.command).await
     }
 }

@@ -8,12 +8,14 @@ mod sample;
 mod story;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use keyloom_engine::schema::Schema;
 use keyloom_engine::{Actor, Engine, Options, RealSystem, System};
 
 use super::{Session, schema};
 use crate::args::{Demo, Global};
+use crate::backend::Backend;
 use crate::open::{Missing, StoreUrl, open};
 use crate::output::{Format, Output};
 use crate::problem::Failure;
@@ -56,8 +58,9 @@ pub(super) async fn run(demo: Demo, global: &Global, output: &mut Output) -> Res
 
 async fn tell(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     let url = StoreUrl::in_folder(folder.to_owned());
-    let engine: Engine = open(&url, Options::default(), Missing::Create).await?;
-    let mut session = Session { engine, actor: Actor::Local, output };
+    let engine: Arc<Engine> = Arc::new(open(&url, Options::default(), Missing::Create).await?);
+    let backend = Backend::Local { engine: Arc::clone(&engine), actor: Actor::Local };
+    let mut session = Session { backend, output };
     let mut guide = Guide::new(&mut session);
     guide.opening()?;
     let mut schema = Schema::default();
@@ -67,7 +70,7 @@ async fn tell(folder: &Path, output: &mut Output) -> Result<(), Failure> {
     schema::apply(guide.session, &schema, false).await?;
     // To the minute: seconds would only make the tables wider.
     let now = i64::try_from(RealSystem.now_micros() / 60_000_000).unwrap_or(0) * 60_000;
-    let sample = sample::load(&guide.session.engine, now).await?;
+    let sample = sample::load(&engine, now).await?;
     guide.loaded(&sample)?;
     story::approvals(&mut guide, &sample).await?;
     story::reputation(&mut guide, &sample).await?;
