@@ -3,8 +3,8 @@
 //! C1: A request that brings a token is its caller's, or refused: never somebody else's.
 //! C2: A token that is refused is refused in one way, whatever is wrong with it.
 //! C3: Without any tokens the caller is the administrator if he comes straight from this machine:
-//!     the server listens on loopback only, was addressed by a name of loopback (a foreign name that
-//!     leads here is a web page's trick), and nobody passed the request on.
+//!     the server listens on loopback only, was addressed by a name of loopback (a foreign name
+//!     that leads here is a web page's trick), and nobody passed the request on.
 
 use std::net::IpAddr;
 use std::sync::Arc;
