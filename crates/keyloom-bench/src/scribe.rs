@@ -12,8 +12,8 @@ use keyloom_engine::{Action, Actor, Engine, Operation, Options, Precondition};
 use keyloom_key::{Head, Kind, Tail, Template, Value};
 use keyloom_store::memory::MemoryStore;
 use keyloom_store::{
-    Change, Commit, CommitOutcome, KeyRange, Limits, OrderedStore, Position, Snapshot, StoreError,
-    Write,
+    Change, Commit, CommitOutcome, Feed, KeyRange, Limits, OrderedStore, Position, Snapshot,
+    StoreError, Tally, Write,
 };
 use pollster::block_on;
 
@@ -232,8 +232,20 @@ impl OrderedStore for Scribe {
         self.store.changes(after, limit).await
     }
 
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        self.store.feed().await
+    }
+
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.store.trim(through).await
+    }
+
     fn limits(&self) -> Limits {
         self.store.limits()
+    }
+
+    fn tally(&self) -> Tally {
+        self.store.tally()
     }
 }
 

@@ -22,7 +22,8 @@ use async_trait::async_trait;
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Durability, GroupStore, guarded};
 use keyloom_store::{
-    Change, Commit, CommitOutcome, Limits, OrderedStore, Position, Snapshot, StoreError,
+    Change, Commit, CommitOutcome, Feed, Limits, OrderedStore, Position, Snapshot, StoreError,
+    Tally,
 };
 
 use engine::RedbEngine;
@@ -82,7 +83,19 @@ impl OrderedStore for RedbStore {
         self.group.changes(after, limit).await
     }
 
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        self.group.feed().await
+    }
+
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.group.trim(through).await
+    }
+
     fn limits(&self) -> Limits {
         self.group.limits()
+    }
+
+    fn tally(&self) -> Tally {
+        self.group.tally()
     }
 }

@@ -6,6 +6,7 @@
 //! C4: Two different values that a key has held never carry the same stamp, nor does a value that
 //!     was deleted and written again.
 //! C5: The feed holds the changes of all commits in commit order, each at a position of its own.
+//! C6: A feed that was trimmed never skips in silence: who asks for what is gone gets an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,11 +28,22 @@ pub trait OrderedStore: Send + Sync {
     /// happened; every other error means that it did not.
     async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError>;
 
-    /// At most `limit` changes behind the position `after`, in commit order.
+    /// At most `limit` changes behind the position `after`, in commit order;
+    /// [`StoreError::Trimmed`] if some of them are gone (C6).
     async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError>;
+
+    /// Where the feed begins and ends.
+    async fn feed(&self) -> Result<Feed, StoreError>;
+
+    /// Forgets changes up to and including `through`, the oldest first and at most
+    /// [`TRIM_CHANGES_MAX`](crate::limits::TRIM_CHANGES_MAX) in one call.
+    async fn trim(&self, through: Position) -> Result<(), StoreError>;
 
     /// What this store can hold and promise.
     fn limits(&self) -> Limits;
+
+    /// What was done since the store was opened.
+    fn tally(&self) -> Tally;
 }
 
 /// Consistent reads at one point in the history of a store.
@@ -209,6 +221,26 @@ pub enum CommitOutcome {
 /// A place in the change feed. Zero stands before the first change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
+
+/// Which changes a store still has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feed {
+    /// Everything up to and including this position is gone; zero if nothing is.
+    pub trimmed: Position,
+    /// Where the feed ends.
+    pub last: Position,
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Commits that were written.
+    pub commits: u64,
+    /// Commits whose checks did not hold.
+    pub conflicts: u64,
+    /// Groups of commits that were written together; each has cost one sync.
+    pub groups: u64,
+}
 
 /// One item of the change feed.
 #[derive(Clone, Debug, PartialEq, Eq)]

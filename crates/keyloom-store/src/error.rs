@@ -4,6 +4,8 @@ use std::error::Error;
 
 use thiserror::Error;
 
+use crate::Position;
+
 /// The cause below a [`StoreError`], as the technology reported it.
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
@@ -44,6 +46,12 @@ pub enum StoreError {
     Invalid {
         /// What is wrong with it.
         what: String,
+    },
+    /// Changes that were asked for are no longer in the feed.
+    #[error("changes up to position {} are gone", .trimmed.0)]
+    Trimmed {
+        /// Everything up to and including this position is gone.
+        trimmed: Position,
     },
     /// What is stored is damaged. Restore a backup, or run `keyloom check`.
     #[error("stored data is corrupt: {detail}")]

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use crate::{
-    Change, Commit, CommitOutcome, Entry, KeyRange, Limits, OrderedStore, Position, Scan,
-    ScanOptions, Snapshot, StoreError, Stored,
+    Change, Commit, CommitOutcome, Entry, Feed, KeyRange, Limits, OrderedStore, Position, Scan,
+    ScanOptions, Snapshot, StoreError, Stored, Tally,
 };
 
 /// A store that goes wrong on demand. Clones share rules and counts.
@@ -312,8 +312,20 @@ impl OrderedStore for FaultStore {
         reply.of(self.inner.changes(after, limit).await)
     }
 
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        self.inner.feed().await
+    }
+
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.inner.trim(through).await
+    }
+
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn tally(&self) -> Tally {
+        self.inner.tally()
     }
 }
 

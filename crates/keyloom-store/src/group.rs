@@ -26,6 +26,7 @@ mod rows;
 mod writer;
 
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -35,8 +36,8 @@ use async_trait::async_trait;
 use crate::folder::Mark;
 use crate::limits::{self, EMBEDDED, KEY_BYTES_MAX};
 use crate::{
-    Change, Commit, CommitOutcome, Direction, Entry, KeyRange, Limits, OrderedStore, Position,
-    Scan, ScanOptions, Snapshot, StoreError, Stored,
+    Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
+    Position, Scan, ScanOptions, Snapshot, StoreError, Stored, Tally,
 };
 use queue::{Answer, Queue, Waiting, Wake};
 use writer::Writer;
@@ -113,6 +114,36 @@ struct Shared<E: Engine> {
     queue: Queue,
     writer: Mutex<Writer<E>>,
     durability: Durability,
+    counts: Counts,
+}
+
+/// What was done so far.
+#[derive(Default)]
+struct Counts {
+    commits: AtomicU64,
+    conflicts: AtomicU64,
+    groups: AtomicU64,
+}
+
+impl Counts {
+    fn count(&self, answers: &[Answer]) {
+        let written = |answer: &&Answer| matches!(answer, Ok(CommitOutcome::Committed { .. }));
+        let refused = |answer: &&Answer| matches!(answer, Ok(CommitOutcome::Conflict { .. }));
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        let commits = count(answers.iter().filter(written).count());
+        let conflicts = count(answers.iter().filter(refused).count());
+        self.commits.fetch_add(commits, Ordering::Relaxed);
+        self.conflicts.fetch_add(conflicts, Ordering::Relaxed);
+        self.groups.fetch_add(u64::from(commits > 0), Ordering::Relaxed);
+    }
+
+    fn tally(&self) -> Tally {
+        Tally {
+            commits: self.commits.load(Ordering::Relaxed),
+            conflicts: self.conflicts.load(Ordering::Relaxed),
+            groups: self.groups.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl<E: Engine> GroupStore<E> {
@@ -126,6 +157,7 @@ impl<E: Engine> GroupStore<E> {
             queue: Queue::default(),
             writer: Mutex::new(Writer::new(engine, tip, mark, durability)),
             durability,
+            counts: Counts::default(),
         });
         let worker = Arc::clone(&shared);
         let thread = thread::Builder::new()
@@ -165,6 +197,7 @@ impl<E: Engine> Shared<E> {
         let commits = group.iter().map(|waiting| &*waiting.commit);
         let answers = writer.process(commits, &self.published);
         drop(writer);
+        self.counts.count(&answers);
         for (waiting, answer) in group.into_iter().zip(answers) {
             // A caller that has gone away does not care.
             let _ = waiting.answer.send(answer);
@@ -177,10 +210,11 @@ impl<E: Engine> Shared<E> {
             return None;
         }
         let mut writer = self.writer.try_lock().ok()?;
-        let answer = writer.process([commit].into_iter(), &self.published).pop();
+        let mut answers = writer.process([commit].into_iter(), &self.published);
         drop(writer);
+        self.counts.count(&answers);
         self.write_waiting();
-        answer
+        answers.pop()
     }
 
     /// Writes what waits on the caller's thread, unless somebody does so already: that one looks
@@ -222,18 +256,47 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     }
 
     async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError> {
-        let Some(first) = after.0.checked_add(1) else { return Ok(Vec::new()) };
+        let Some(first) = after.0.checked_add(1).filter(|_| limit > 0) else {
+            return Ok(Vec::new());
+        };
         let view = self.shared.published.load_full();
         let from = rows::change_key(Position(first));
         let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
-        page(&mut cursor, Direction::Forward, limit, |row, bytes| {
+        let found = page(&mut cursor, Direction::Forward, limit, |row, bytes| {
             let (_, change) = rows::decode_value(bytes)?;
             Ok(Change { position: rows::decode_change_key(row)?, bytes: change.to_vec() })
+        })?;
+        // Positions have no gaps here, so what is missing before the first one was trimmed (C6).
+        let before = match found.first() {
+            Some(change) => change.position.0.saturating_sub(1),
+            None => guarded(|| rows::read_tip(&*view))?.position.0,
+        };
+        if after.0 < before {
+            return Err(StoreError::Trimmed { trimmed: Position(before) });
+        }
+        Ok(found)
+    }
+
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        let view = self.shared.published.load_full();
+        guarded(|| {
+            let last = rows::read_tip(&*view)?.position;
+            let first = rows::first_change(&*view)?;
+            Ok(Feed { trimmed: first.map_or(last, |first| Position(first.0 - 1)), last })
         })
+    }
+
+    /// Runs on the caller's thread, and holds up the writer for the time of one batch.
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.shared.writer.lock().expect(writer::CAUGHT).trim(through, &self.shared.published)
     }
 
     fn limits(&self) -> Limits {
         EMBEDDED
+    }
+
+    fn tally(&self) -> Tally {
+        self.shared.counts.tally()
     }
 }
 

@@ -17,7 +17,8 @@ pub mod limits;
 pub mod memory;
 
 pub use contract::{
-    Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Isolation, KeyRange, Limits,
-    OrderedStore, Position, Scan, ScanOptions, Sharing, Snapshot, Stamp, Stored, Write,
+    Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Feed, Isolation, KeyRange,
+    Limits, OrderedStore, Position, Scan, ScanOptions, Sharing, Snapshot, Stamp, Stored, Tally,
+    Write,
 };
 pub use error::StoreError;

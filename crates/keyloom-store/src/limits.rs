@@ -36,6 +36,9 @@ pub const GROUP_COMMITS_MAX: usize = 1024;
 /// Most bytes that share one sync, unless a single commit is larger.
 pub const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Most changes that one call forgets: the writer is held up for a few milliseconds only.
+pub const TRIM_CHANGES_MAX: u64 = 4096;
+
 /// Longest time for which a group waits for callers that were just answered and may commit again:
 /// well below the time of a sync, and long enough for a thread to be woken.
 pub const GATHER_TIME: Duration = Duration::from_micros(50);

@@ -15,8 +15,8 @@ use async_trait::async_trait;
 use crate::batch::{Base, Batch, Tip};
 use crate::limits::{self, EMBEDDED};
 use crate::{
-    Change, Commit, CommitOutcome, Direction, Entry, KeyRange, Limits, OrderedStore, Position,
-    Scan, ScanOptions, Snapshot, Stamp, StoreError, Stored,
+    Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
+    Position, Scan, ScanOptions, Snapshot, Stamp, StoreError, Stored, Tally,
 };
 
 const POISONED: &str = "no code panics while it holds this lock";
@@ -45,21 +45,51 @@ impl OrderedStore for MemoryStore {
         let mut state = self.shared.write();
         let mut batch = Batch::new(state.tip);
         let outcome = batch.add(&commit, &*state)?;
-        if let CommitOutcome::Committed { .. } = outcome {
-            let oldest = oldest_reader(&self.shared.readers());
-            state.apply(&batch, oldest);
+        match outcome {
+            CommitOutcome::Committed { .. } => {
+                let oldest = oldest_reader(&self.shared.readers());
+                state.apply(&batch, oldest);
+                state.tally.commits += 1;
+                state.tally.groups += 1;
+            }
+            CommitOutcome::Conflict { .. } => state.tally.conflicts += 1,
         }
         Ok(outcome)
     }
 
     async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError> {
-        // Position n is the n-th change, so that `after` changes lie before what is asked for.
-        let skipped = usize::try_from(after.0).unwrap_or(usize::MAX);
-        Ok(self.shared.read().feed.iter().skip(skipped).take(limit).cloned().collect())
+        let state = self.shared.read();
+        if after < state.trimmed && limit > 0 {
+            return Err(StoreError::Trimmed { trimmed: state.trimmed });
+        }
+        // Position n is the n-th change, and the first of them are gone.
+        let skipped = after.0.saturating_sub(state.trimmed.0);
+        let skipped = usize::try_from(skipped).unwrap_or(usize::MAX);
+        Ok(state.feed.iter().skip(skipped).take(limit).cloned().collect())
+    }
+
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        let state = self.shared.read();
+        Ok(Feed { trimmed: state.trimmed, last: state.tip.position })
+    }
+
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        let mut state = self.shared.write();
+        for _ in 0..limits::TRIM_CHANGES_MAX {
+            let Some(gone) = state.feed.pop_front_if(|change| change.position <= through) else {
+                break;
+            };
+            state.trimmed = gone.position;
+        }
+        Ok(())
     }
 
     fn limits(&self) -> Limits {
         EMBEDDED
+    }
+
+    fn tally(&self) -> Tally {
+        self.shared.read().tally
     }
 }
 
@@ -88,7 +118,10 @@ impl Shared {
 struct State {
     tip: Tip,
     keys: BTreeMap<Vec<u8>, Versions>,
-    feed: Vec<Change>,
+    feed: VecDeque<Change>,
+    /// The last change that was forgotten.
+    trimmed: Position,
+    tally: Tally,
     /// Keys that hold an old version, each with the sequence number that made it old.
     old: VecDeque<(u64, Vec<u8>)>,
 }
@@ -120,7 +153,7 @@ impl State {
             }
         }
         for change in batch.changes() {
-            self.feed.push(Change { position: change.position, bytes: change.bytes.to_vec() });
+            self.feed.push_back(Change { position: change.position, bytes: change.bytes.to_vec() });
         }
         self.prune(oldest);
     }

@@ -8,7 +8,8 @@ use keyloom_engine::schema::Schema;
 use keyloom_engine::{Engine, Mode, Options};
 use keyloom_store::memory::MemoryStore;
 use keyloom_store::{
-    Change, Commit, CommitOutcome, Limits, OrderedStore, Position, Snapshot, StoreError,
+    Change, Commit, CommitOutcome, Feed, Limits, OrderedStore, Position, Snapshot, StoreError,
+    Tally,
 };
 use pollster::block_on;
 
@@ -506,8 +507,20 @@ impl OrderedStore for Tight {
         self.memory.changes(after, limit).await
     }
 
+    async fn feed(&self) -> Result<Feed, StoreError> {
+        self.memory.feed().await
+    }
+
+    async fn trim(&self, through: Position) -> Result<(), StoreError> {
+        self.memory.trim(through).await
+    }
+
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn tally(&self) -> Tally {
+        self.memory.tally()
     }
 }
 

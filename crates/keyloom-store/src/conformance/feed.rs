@@ -1,7 +1,9 @@
 //! The change feed holds all changes in commit order, each at a position of its own (C5).
 
+use pollster::block_on;
+
 use super::{Open, Subject, absent, put};
-use crate::{Commit, CommitOutcome, Position};
+use crate::{Commit, CommitOutcome, Feed, Position, StoreError};
 
 /// Also several changes of one commit keep their order.
 pub fn changes_come_in_commit_order(open: Open) {
@@ -64,6 +66,40 @@ pub fn a_failed_commit_leaves_no_change(open: Open) {
         Commit { checks: vec![absent("a")], changes: vec![b"never".to_vec()], ..Commit::default() };
     assert_eq!(subject.commit(commit), CommitOutcome::Conflict { check: 0 });
     assert_eq!(subject.changes(Position::default(), 10), []);
+}
+
+/// What is kept is read as before; a reader that stands before it is told, also in the middle.
+pub fn a_trimmed_feed_keeps_the_rest_and_never_skips_in_silence(open: Open) {
+    let subject = Subject::fresh(open);
+    for commit in 0..10_u8 {
+        commit_changes(&subject, vec![vec![commit, 0], vec![commit, 1]]);
+    }
+    let all = subject.changes(Position::default(), usize::MAX);
+    let trimmed = all[6].position;
+    block_on(subject.store.trim(trimmed)).unwrap();
+    let feed = block_on(subject.store.feed()).unwrap();
+    assert_eq!(feed, Feed { trimmed, last: all[19].position });
+    assert_eq!(subject.changes(trimmed, usize::MAX), all[7..]);
+    for after in [Position::default(), all[5].position] {
+        let error = block_on(subject.store.changes(after, 10)).unwrap_err();
+        assert!(matches!(error, StoreError::Trimmed { trimmed: t } if t == trimmed), "{error}");
+    }
+    // Less than what is gone already is nothing to do.
+    block_on(subject.store.trim(all[2].position)).unwrap();
+    assert_eq!(subject.changes(trimmed, usize::MAX), all[7..]);
+}
+
+/// Positions are never used again, also if no change is left to tell them.
+pub fn a_feed_that_is_trimmed_whole_goes_on_at_the_next_position(open: Open) {
+    let subject = Subject::fresh(open);
+    let last = commit_changes(&subject, vec![b"one".to_vec(), b"two".to_vec()]);
+    block_on(subject.store.trim(Position(u64::MAX))).unwrap();
+    assert_eq!(block_on(subject.store.feed()).unwrap(), Feed { trimmed: last, last });
+    assert_eq!(subject.changes(last, 10), []);
+    assert!(block_on(subject.store.changes(Position::default(), 10)).is_err());
+    let next = commit_changes(&subject, vec![b"three".to_vec()]);
+    assert!(next > last);
+    assert_eq!(subject.changes(last, 10).len(), 1);
 }
 
 fn commit_changes(subject: &Subject, changes: Vec<Vec<u8>>) -> Position {

@@ -94,6 +94,8 @@ macro_rules! conformance_tests {
                 a_commit_reports_the_position_of_its_last_change
                 the_feed_is_paged_by_position
                 a_failed_commit_leaves_no_change
+                a_trimmed_feed_keeps_the_rest_and_never_skips_in_silence
+                a_feed_that_is_trimmed_whole_goes_on_at_the_next_position
             }
             limits {
                 the_longest_key_fits_and_one_byte_more_does_not
@@ -122,6 +124,7 @@ macro_rules! conformance_reopen_tests {
             reopen {
                 everything_is_there_after_reopen
                 stamps_and_positions_are_not_reused_after_reopen
+                a_trimmed_feed_stays_trimmed_after_reopen
                 random_operations_survive_many_reopens
             }
         }

@@ -1,8 +1,10 @@
 //! What was acknowledged is there after the store was closed and opened again.
 
+use pollster::block_on;
+
 use super::model::Model;
 use super::{Open, Random, Subject, add, at, delete, everything, put, scan};
-use crate::{Commit, CommitOutcome, Direction, Position};
+use crate::{Commit, CommitOutcome, Direction, Feed, Position};
 
 /// Keys, values, stamps, counters and the feed.
 pub fn everything_is_there_after_reopen(open: Open) {
@@ -23,6 +25,21 @@ pub fn everything_is_there_after_reopen(open: Open) {
     assert_eq!(subject.changes(Position::default(), usize::MAX), feed);
     let subject = subject.reopen(open);
     assert_eq!(scan(&*subject.snapshot(), &everything(), Direction::Forward), before);
+}
+
+/// Where the feed begins and ends is not forgotten, also if nothing is left of it.
+pub fn a_trimmed_feed_stays_trimmed_after_reopen(open: Open) {
+    let mut subject = Subject::fresh(open);
+    for kept in [2, 0] {
+        let changes = (0..5_u8).map(|item| vec![item]).collect();
+        let outcome = subject.commit(Commit { changes, ..Commit::default() });
+        let CommitOutcome::Committed { position: last } = outcome else { panic!("{outcome:?}") };
+        let trimmed = Position(last.0 - kept);
+        block_on(subject.store.trim(trimmed)).unwrap();
+        subject = subject.reopen(open);
+        assert_eq!(block_on(subject.store.feed()).unwrap(), Feed { trimmed, last });
+        assert_eq!(subject.changes(trimmed, 10).len(), usize::try_from(kept).unwrap());
+    }
 }
 
 /// C4 and C5 across restarts, also when nothing is left that carries the last stamp.

@@ -16,6 +16,8 @@
 //! One map instead of three tables: one batch then touches one tree, which saves the engines the
 //! bookkeeping of the others, and no part can fall behind another in a crash.
 
+use std::ops::RangeInclusive;
+
 use super::{Cursor, View};
 use crate::batch::{Appended, Batch, Tip};
 use crate::{Direction, Position, Stamp, StoreError, Stored};
@@ -29,16 +31,27 @@ const TIP_KEY: [u8; 1] = [TIP];
 /// The rows that a batch writes, in key order, each key once.
 pub struct Rows<'a> {
     batch: &'a Batch<'a>,
+    /// Changes that are forgotten.
+    trimmed: Option<RangeInclusive<Position>>,
 }
 
 impl<'a> Rows<'a> {
     pub(super) fn new(batch: &'a Batch<'a>) -> Self {
-        Rows { batch }
+        Rows { batch, trimmed: None }
+    }
+
+    /// The rows of a batch, and changes that are removed.
+    pub(super) fn without(batch: &'a Batch<'a>, trimmed: RangeInclusive<Position>) -> Self {
+        Rows { batch, trimmed: Some(trimmed) }
     }
 
     /// How many rows there are.
     pub fn count(&self) -> usize {
-        usize::from(self.has_tip()) + self.batch.slots().count() + self.batch.changes().len()
+        let trimmed = self.trimmed().count();
+        usize::from(self.has_tip())
+            + self.batch.slots().count()
+            + trimmed
+            + self.batch.changes().len()
     }
 
     /// Hands over each row; a row without a value is to be removed. Stops at the first error.
@@ -61,6 +74,9 @@ impl<'a> Rows<'a> {
                 None => write(&row, None)?,
             }
         }
+        for position in self.trimmed() {
+            write(&change_key(position), None)?;
+        }
         for Appended { position, stamp, bytes: change } in self.batch.changes() {
             encode_value(*stamp, change, &mut bytes);
             write(&change_key(*position), Some(&bytes))?;
@@ -68,8 +84,16 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
+    fn trimmed(&self) -> impl Iterator<Item = Position> {
+        let trimmed = self.trimmed.iter();
+        trimmed.flat_map(|range| (range.start().0..=range.end().0).map(Position))
+    }
+
     /// Whether the last change does not tell the last sequence number (R3).
     fn has_tip(&self) -> bool {
+        if self.trimmed.is_some() {
+            return true;
+        }
         let last = self.batch.changes().last().map(|change| change.stamp.0);
         last != Some(self.batch.tip().sequence)
     }
@@ -84,6 +108,12 @@ pub(super) fn read_tip(view: &impl View) -> Result<Tip, StoreError> {
         Ok(Tip { sequence: stamp.0, position: decode_change_key(row)? })
     })?;
     Ok(last.filter(|last| last.sequence > tip.sequence).unwrap_or(tip))
+}
+
+/// The oldest change that is kept.
+pub(super) fn first_change(view: &impl View) -> Result<Option<Position>, StoreError> {
+    let mut changes = view.range(&change_key(Position::default()), &CHANGES_END)?;
+    changes.next(Direction::Forward, |row, _| decode_change_key(row))
 }
 
 /// The row key of a key of the contract, written into `row`.
@@ -240,9 +270,24 @@ mod tests {
         assert_eq!(tip_of(&[&quiet, &loud]).0, b"\x01a");
     }
 
+    #[test]
+    fn r3_a_trim_writes_the_tip_before_the_changes_that_it_removes() {
+        let batch = Batch::new(Tip { sequence: 6, position: Position(8) });
+        let found = written(&Rows::without(&batch, Position(7)..=Position(8)));
+        let expected = vec![
+            (b"\x00".to_vec(), Some(b"\0\0\0\0\0\0\0\x06\0\0\0\0\0\0\0\x08".to_vec())),
+            (b"\x02\0\0\0\0\0\0\0\x07".to_vec(), None),
+            (b"\x02\0\0\0\0\0\0\0\x08".to_vec(), None),
+        ];
+        assert_eq!(found, expected);
+    }
+
     fn rows(batch: &Batch<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        written(&Rows::new(batch))
+    }
+
+    fn written(rows: &Rows<'_>) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
         let mut found = Vec::new();
-        let rows = Rows::new(batch);
         let all: Result<(), ()> = rows.for_each(|key, value| {
             found.push((key.to_vec(), value.map(<[u8]>::to_vec)));
             Ok(())

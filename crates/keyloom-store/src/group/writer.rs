@@ -12,7 +12,8 @@ use super::rows::{self, Rows};
 use super::{Cursor as _, Durability, Engine, View, WriteError, panic_message};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
-use crate::{Commit, Direction, Stamp, StoreError, Stored};
+use crate::limits::TRIM_CHANGES_MAX;
+use crate::{Commit, Direction, Position, Stamp, StoreError, Stored};
 
 /// Why the lock around the writer is never poisoned.
 pub(super) const CAUGHT: &str = "the writer catches what panics below this lock";
@@ -61,6 +62,29 @@ impl<E: Engine> Writer<E> {
         })
     }
 
+    /// Forgets the oldest changes up to `through`, as many as one call may.
+    pub(super) fn trim(
+        &mut self,
+        through: Position,
+        published: &ArcSwap<E::View>,
+    ) -> Result<(), StoreError> {
+        if let Some(reason) = &self.failed {
+            return Err(StoreError::Unavailable { reason: reason.clone(), source: None });
+        }
+        let work = AssertUnwindSafe(|| self.forget(through, published));
+        let done = panic::catch_unwind(work).unwrap_or_else(|panic| {
+            let detail = format!("the engine gave up: {}", panic_message(&*panic));
+            Err(WriteError::Unknown(StoreError::Corrupt { detail }))
+        });
+        done.map_err(|error| match error {
+            WriteError::NotWritten(error) => error,
+            WriteError::Unknown(error) => {
+                self.fail(1, &error.to_string());
+                error
+            }
+        })
+    }
+
     /// Makes everything durable before the store is closed. Nobody is left to hear of an error;
     /// the mark then stays behind what was only buffered, as after a crash.
     pub(super) fn finish(&mut self) {
@@ -106,6 +130,22 @@ impl<E: Engine> Writer<E> {
         };
         let view = recorded.and_then(|()| self.engine.view()).map_err(WriteError::Unknown)?;
         published.store(view.into());
+        Ok(())
+    }
+
+    fn forget(
+        &mut self,
+        through: Position,
+        published: &ArcSwap<E::View>,
+    ) -> Result<(), WriteError> {
+        let first = rows::first_change(&*published.load_full()).map_err(WriteError::NotWritten)?;
+        let Some(first) = first else { return Ok(()) };
+        let last = through.min(self.tip.position).0.min(first.0 + (TRIM_CHANGES_MAX - 1));
+        if last < first.0 {
+            return Ok(());
+        }
+        self.engine.write(&Rows::without(&Batch::new(self.tip), first..=Position(last)))?;
+        published.store(self.engine.view().map_err(WriteError::Unknown)?.into());
         Ok(())
     }
 
