@@ -11,7 +11,9 @@
 //! F1: A change tells whose document it was, before and after, so that it can be shown to them when
 //!     the document is gone. Where it does not tell, it is shown only to who may read everything.
 
-use keyloom_store::Position;
+use std::time::Duration;
+
+use keyloom_store::{Feed, Position};
 
 use crate::catalog::Catalog;
 use crate::engine::{Actor, Engine};
@@ -54,7 +56,65 @@ pub enum ChangeKind {
     Deleted = 3,
 }
 
+/// Which changes are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retention {
+    /// All of them.
+    All,
+    /// So many of the newest.
+    Count(u64),
+    /// Those that are not older.
+    Age(Duration),
+}
+
 impl Engine {
+    /// Which changes there still are.
+    pub async fn feed(&self) -> Result<Feed, Error> {
+        Ok(self.store.feed().await?)
+    }
+
+    /// Forgets the changes that need not be kept. Readers that still stand before them are told.
+    pub async fn trim_changes(&self, retention: Retention) -> Result<(), Error> {
+        let Feed { trimmed, last } = self.store.feed().await?;
+        let through = match retention {
+            Retention::All => return Ok(()),
+            Retention::Count(kept) => Position(last.0.saturating_sub(kept)),
+            Retention::Age(age) => self.last_older_than(age, trimmed, last).await?,
+        };
+        let mut begins = trimmed;
+        while begins < through {
+            self.store.trim(through).await?;
+            let now = self.store.feed().await?.trimmed;
+            if now <= begins {
+                break;
+            }
+            begins = now;
+        }
+        Ok(())
+    }
+
+    /// The last change that is older than `age`: versions are times and grow along the feed, but
+    /// for writers that were held up a moment, which does not matter here.
+    async fn last_older_than(
+        &self,
+        age: Duration,
+        trimmed: Position,
+        last: Position,
+    ) -> Result<Position, Error> {
+        let age = u64::try_from(age.as_micros()).unwrap_or(u64::MAX);
+        let oldest = self.options.system.now_micros().saturating_sub(age);
+        let (mut low, mut high) = (trimmed.0, last.0);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let found = self.store.changes(Position(middle), 1).await?;
+            match found.first().and_then(|change| version_of(&change.bytes)) {
+                Some(version) if version < oldest => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        Ok(Position(low))
+    }
+
     /// Whether a caller may hear of a change: he may read the document, or could before it went.
     pub fn shows(&self, actor: &Actor, change: &DocumentChange) -> bool {
         let catalog = self.catalog();
@@ -121,6 +181,12 @@ pub(crate) fn encode_change(
 fn collection_of(bytes: &[u8]) -> Option<u16> {
     let (_, rest) = bytes.split_first_chunk::<2>()?;
     rest.first_chunk().map(|id| u16::from_be_bytes(*id))
+}
+
+/// The version that a change gave its document, as far as its bytes tell.
+fn version_of(bytes: &[u8]) -> Option<u64> {
+    let (_, rest) = bytes.split_first_chunk::<4>()?;
+    rest.first_chunk().map(|version| u64::from_be_bytes(*version))
 }
 
 fn decode_change(

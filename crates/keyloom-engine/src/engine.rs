@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use keyloom_key::{Ulid, UlidGenerator};
-use keyloom_store::{OrderedStore, Snapshot};
+use keyloom_store::{OrderedStore, Snapshot, Tally};
 
 use crate::access::Reach;
 use crate::catalog::{Catalog, CatalogRecord, PathState, catalog_key, compile};
@@ -28,6 +28,17 @@ pub struct Engine {
     last_version: AtomicU64,
     ulids: Mutex<UlidGenerator>,
     pub(crate) tokens_known: TokensKnown,
+    /// How often a write was planned again.
+    pub(crate) replans: AtomicU64,
+}
+
+/// What an engine and its store have done since they were opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineTally {
+    /// What the store has done.
+    pub store: Tally,
+    /// How often a write was planned again because something it depends on had moved.
+    pub replans: u64,
 }
 
 /// How an engine is opened.
@@ -128,6 +139,7 @@ impl Engine {
             last_version: AtomicU64::new(0),
             ulids: Mutex::new(UlidGenerator::new()),
             tokens_known: TokensKnown::default(),
+            replans: AtomicU64::new(0),
         };
         Ok(engine)
     }
@@ -135,6 +147,11 @@ impl Engine {
     /// The names of all collections.
     pub fn collections(&self) -> Vec<String> {
         self.catalog().collections.keys().cloned().collect()
+    }
+
+    /// What was done since the engine was opened.
+    pub fn tally(&self) -> EngineTally {
+        EngineTally { store: self.store.tally(), replans: self.replans.load(Ordering::Relaxed) }
     }
 
     /// The schema of one collection.

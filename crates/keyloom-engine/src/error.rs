@@ -98,6 +98,16 @@ pub enum Error {
         /// The version that is stored.
         stored: u64,
     },
+    /// Changes that were asked for are no longer kept: read the documents again, then go on from
+    /// the end of the feed.
+    #[error(
+        "changes up to position {trimmed} are no longer kept: read the documents again, and go \
+             on after a position from there on"
+    )]
+    ChangesGone {
+        /// Everything up to and including this position is gone.
+        trimmed: u64,
+    },
     /// No declared key serves the query.
     #[error("no key serves this query ({}); add to `{}`: {}", .0.reason, .0.collection, .0.suggest)]
     NoIndex(Box<NoIndex>),
@@ -159,7 +169,9 @@ impl Error {
     /// The stable code of this error, the same on every surface.
     pub fn code(&self) -> &'static str {
         match self {
-            Error::Invalid { .. } | Error::Schema { .. } => "invalid_argument",
+            Error::Invalid { .. } | Error::Schema { .. } | Error::ChangesGone { .. } => {
+                "invalid_argument"
+            }
             Error::UnknownCollection { .. } | Error::NotFound { .. } => "not_found",
             Error::UniqueViolation { .. } => "unique_violation",
             Error::RuleViolation { .. } => "rule_violation",
@@ -205,6 +217,7 @@ impl From<StoreError> for Error {
         match error {
             StoreError::OutcomeUnknown { .. } => Error::OutcomeUnknown(error),
             StoreError::Corrupt { detail } => Error::Corrupt { detail },
+            StoreError::Trimmed { trimmed } => Error::ChangesGone { trimmed: trimmed.0 },
             StoreError::LimitExceeded { what, found, max } => {
                 Error::LimitExceeded { what: what.to_owned(), found, max }
             }

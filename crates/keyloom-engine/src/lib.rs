@@ -14,6 +14,7 @@ mod engine;
 mod error;
 pub mod limits;
 mod list;
+mod pause;
 mod query;
 mod read;
 pub mod schema;
@@ -22,12 +23,14 @@ mod token;
 mod write;
 
 pub use catalog::{PathCost, SchemaChange, SchemaStep};
-pub use changes::{ChangeKind, DocumentChange};
+pub use changes::{ChangeKind, DocumentChange, Retention};
 pub use check::{CheckReport, Problem, Repair};
 pub use document::Document;
-pub use engine::{Actor, CollectionInfo, Engine, IndexInfo, Mode, Options, RetryPolicy};
+pub use engine::{
+    Actor, CollectionInfo, Engine, EngineTally, IndexInfo, Mode, Options, RetryPolicy,
+};
 pub use error::{Error, NoIndex};
-pub use keyloom_store::{Direction, Position};
+pub use keyloom_store::{Direction, Feed, Position, Tally};
 pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
 pub use query::{
     Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,

@@ -20,6 +20,7 @@ use crate::catalog::Collection;
 use crate::document::{HeadRecord, Record};
 use crate::error::Error;
 use crate::limits::PAGE_BYTES_MAX;
+use crate::pause::pause;
 
 /// How many keys are read at a time. With the largest documents these are 128 MiB, and a page of
 /// the default size is one batch.
@@ -135,6 +136,7 @@ pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Resul
         if hits.is_empty() {
             break;
         }
+        pause().await;
         if tested {
             for read in bodies(reader, course, hits).await? {
                 count += u64::from(passes(reader, course, &read)?);
@@ -181,6 +183,9 @@ async fn tested_page(
     while found.hits.len() < limit && reader.keys_left() > 0 {
         let missing = limit - found.hits.len();
         let hits = stream.take(reader, missing.clamp(BATCH_TESTED, BATCH)).await?;
+        if found.next.is_some() {
+            pause().await;
+        }
         if hits.is_empty() {
             if reader.keys_left() > 0 {
                 found.next = None;

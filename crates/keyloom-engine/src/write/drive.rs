@@ -1,6 +1,7 @@
 //! Drives a write to its end: plan, commit, and decide what a conflict or a lost reply means.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use keyloom_key::{Head, Space};
 use keyloom_store::{Commit, CommitOutcome, StoreError, Stored, Write};
@@ -41,6 +42,7 @@ impl Engine {
                     return Ok(written.into_iter().map(|(_, written)| written).collect());
                 }
                 Tried::Conflict(conflict) => {
+                    self.replans.fetch_add(1, Ordering::Relaxed);
                     let creates = |operation: usize| {
                         let action = operations.get(operation).map(|operation| &operation.action);
                         matches!(action, Some(Action::Create { .. }))

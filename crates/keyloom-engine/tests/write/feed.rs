@@ -1,10 +1,12 @@
 //! The change feed: one item per document of a commit, in commit order.
 
-use keyloom_engine::{ChangeKind, Mode, Position, Precondition};
+use std::time::Duration;
+
+use keyloom_engine::{ChangeKind, Feed, Mode, Position, Precondition, Retention};
 use pollster::block_on;
 use serde_json::json;
 
-use crate::support::{Database, action, code, operation};
+use crate::support::{Database, Seconds, action, code, operation};
 
 const NOTES: &str = r#"
 [collections.notes]
@@ -100,4 +102,41 @@ fn an_engine_reads_changes_of_a_collection_that_came_after_it_was_opened() {
     database.apply(&NOTES.replace("notes", "later")).unwrap();
     database.create("later", &note("a")).unwrap();
     assert_eq!(early.feed(), ["created later note:a"]);
+}
+
+#[test]
+fn only_the_newest_changes_are_kept_and_who_stands_before_them_is_told() {
+    let database = Database::new(NOTES);
+    for id in ["a", "b", "c", "d", "e"] {
+        database.create("notes", &note(id)).unwrap();
+    }
+    block_on(database.engine.trim_changes(Retention::All)).unwrap();
+    assert_eq!(database.feed().len(), 5);
+    block_on(database.engine.trim_changes(Retention::Count(2))).unwrap();
+    let feed = block_on(database.engine.feed()).unwrap();
+    assert_eq!(feed, Feed { trimmed: Position(3), last: Position(5) });
+    let kept = block_on(database.engine.changes(Position(3), 10)).unwrap();
+    assert_eq!(
+        kept.iter().map(|change| change.key.as_str()).collect::<Vec<_>>(),
+        ["note:d", "note:e"]
+    );
+    let refused = code(block_on(database.engine.changes(Position(2), 10)));
+    assert!(refused.starts_with("invalid_argument: changes up to position 3"), "{refused}");
+}
+
+#[test]
+fn changes_are_kept_as_long_as_their_age_allows() {
+    let database = Database::new(NOTES);
+    for id in ["a", "b", "c", "d", "e"] {
+        database.create("notes", &note(id)).unwrap();
+        database.system.pass(Seconds(60));
+    }
+    let age = Retention::Age(Duration::from_secs(150));
+    block_on(database.engine.trim_changes(age)).unwrap();
+    assert_eq!(block_on(database.engine.feed()).unwrap().trimmed, Position(3));
+    block_on(database.engine.trim_changes(Retention::Age(Duration::ZERO))).unwrap();
+    let feed = block_on(database.engine.feed()).unwrap();
+    assert_eq!(feed, Feed { trimmed: Position(5), last: Position(5) });
+    database.create("notes", &note("f")).unwrap();
+    assert_eq!(block_on(database.engine.changes(Position(5), 10)).unwrap().len(), 1);
 }
