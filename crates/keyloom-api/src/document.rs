@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 /// A document.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// Its key in text spelling.
@@ -20,21 +21,23 @@ pub struct Document {
     /// A free text beside the data.
     pub description: Option<String>,
     /// The data as it is stored, byte for byte.
+    #[schema(value_type = Object)]
     pub data: Box<RawValue>,
 }
 
 /// The selected fields of a document.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Selected {
     /// The key of the document in text spelling.
     pub key: String,
     /// The fields that were asked for and that the document has.
+    #[schema(value_type = Object)]
     pub data: Box<RawValue>,
 }
 
 /// One result of a query.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(untagged, from = "ItemForm")]
 pub enum Item {
     /// A whole document.

@@ -1,11 +1,12 @@
 //! Answers to queries: what was found, what it has cost, and the plan that was run.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::document::{Document, Item};
 
 /// A page of results.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Page {
     /// The results, in order.
     pub items: Vec<Item>,
@@ -19,7 +20,7 @@ pub struct Page {
 }
 
 /// What an answer has cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cost {
     /// Keys that were read.
     pub keys_read: u64,
@@ -30,7 +31,7 @@ pub struct Cost {
 }
 
 /// How a query is answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Plan {
     /// `key`, `index:name`, `unique:name`, or several of them.
     pub path: String,
@@ -51,7 +52,7 @@ pub struct Plan {
 }
 
 /// A range of keys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Range {
     /// Where it begins.
     pub from: String,
@@ -60,7 +61,7 @@ pub struct Range {
 }
 
 /// From which end ranges are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// The first key first.
@@ -70,7 +71,7 @@ pub enum Direction {
 }
 
 /// That a plan is a scan, which the caller has allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScanNote {
     /// How many keys it may read for the page.
     pub budget: u64,
@@ -79,7 +80,7 @@ pub struct ScanNote {
 }
 
 /// How many documents satisfy a query.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Count {
     /// How many.
     pub count: u64,
@@ -91,7 +92,7 @@ pub struct Count {
 }
 
 /// Whether any document satisfies a query.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Exists {
     /// Whether there is one.
     pub exists: bool,
@@ -103,7 +104,7 @@ pub struct Exists {
 }
 
 /// What the list matcher found.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ListPage {
     /// The documents, in order.
     pub items: Vec<Document>,
@@ -125,7 +126,7 @@ pub struct ListPage {
 }
 
 /// A page of stored keys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct KeyPage {
     /// The path that they stand under: `key`, `index:name` or `unique:name`.
     pub path: String,

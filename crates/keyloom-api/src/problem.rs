@@ -6,9 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 /// What went wrong, as a word that programs may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The request makes no sense as it stands.
@@ -49,7 +50,7 @@ pub enum Code {
 pub struct UnknownCode(pub String);
 
 /// What went wrong, for programs and for people.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// A name for the kind of problem.
     #[serde(rename = "type")]
@@ -68,7 +69,7 @@ pub struct Problem {
 }
 
 /// What a program may want to know of a problem; each code has its own members.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Details {
     /// The collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +104,7 @@ pub struct Details {
 }
 
 /// The versions that a conflict is about; `null` is "no document".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Versions {
     /// What the caller expected.
     pub expected: Option<u64>,
@@ -112,7 +113,7 @@ pub struct Versions {
 }
 
 /// What to add so that a refused query would be served.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Suggestion {
     /// The collection.
     pub collection: String,

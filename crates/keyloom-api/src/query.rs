@@ -5,21 +5,25 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use thiserror::Error;
+use utoipa::ToSchema;
 
 use crate::condition::{Tests, read_tests};
 
 /// What is asked of a collection.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueryBody {
     /// What every result satisfies.
     #[serde(default, rename = "where", deserialize_with = "tests")]
+    #[schema(value_type = Object)]
     pub filter: Tests,
     /// If not empty, every result satisfies at least one of these, too.
     #[serde(default, deserialize_with = "alternatives")]
+    #[schema(value_type = Vec<Object>)]
     pub any: Vec<Tests>,
     /// The order of the results: a field, with `-` before it for descending.
     #[serde(default)]
+    #[schema(value_type = Option<String>)]
     pub order: Option<Order>,
     /// The most results of the page.
     #[serde(default)]

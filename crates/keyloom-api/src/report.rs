@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use utoipa::ToSchema;
 
 use crate::document::Document;
 use crate::page::Cost;
 
 /// That a document is gone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Deleted {
     /// Its key in text spelling.
     pub key: String,
@@ -19,14 +20,14 @@ pub struct Deleted {
 }
 
 /// Documents that were asked for by their keys.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Documents {
     /// In the order of the keys; `null` for one that does not exist.
     pub items: Vec<Option<Document>>,
 }
 
 /// How many documents of a filter are gone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeletedMany {
     /// How many this call has deleted, all in one commit.
     pub deleted: u64,
@@ -37,14 +38,14 @@ pub struct DeletedMany {
 }
 
 /// What the operations of a batch did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BatchAnswer {
     /// In the order of the operations.
     pub results: Vec<BatchResult>,
 }
 
 /// What one operation did.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct BatchResult {
     /// What happened.
     pub outcome: Outcome,
@@ -59,7 +60,7 @@ pub struct BatchResult {
 }
 
 /// What happened to a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// It is new.
@@ -73,7 +74,7 @@ pub enum Outcome {
 }
 
 /// Whether the server can answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Readiness {
     /// `ready`.
     pub status: String,
@@ -82,7 +83,7 @@ pub struct Readiness {
 }
 
 /// What a write would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WritePlan {
     /// The keys that it puts.
     pub puts: Vec<PlannedKey>,
@@ -95,7 +96,7 @@ pub struct WritePlan {
 }
 
 /// One key of a write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlannedKey {
     /// `document`, `index:name`, `unique:name`, `tombstone` or `counter`.
     pub role: String,
@@ -108,7 +109,7 @@ pub struct PlannedKey {
 }
 
 /// What a schema changes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SchemaChange {
     /// The version of the catalog once it is applied.
     pub version: u64,
@@ -119,7 +120,7 @@ pub struct SchemaChange {
 }
 
 /// One step of a schema change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CollectionChange {
     /// What changes.
     pub change: StepKind,
@@ -134,7 +135,7 @@ pub struct CollectionChange {
 }
 
 /// What a step of a schema change does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// A collection is new.
@@ -150,7 +151,7 @@ pub enum StepKind {
 }
 
 /// What one template of a schema costs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PathCost {
     /// `key`, `unique:name` or `index:name`.
     pub path: String,
@@ -165,14 +166,14 @@ pub struct PathCost {
 }
 
 /// The collections that there are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Collections {
     /// Their names.
     pub collections: Vec<String>,
 }
 
 /// What there is to know of a collection.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Collection {
     /// Its name.
     pub name: String,
@@ -182,13 +183,14 @@ pub struct Collection {
     /// Its key formats, newest first.
     pub formats: Vec<Format>,
     /// Its schema, in the shape of a schema file.
+    #[schema(value_type = Object)]
     pub schema: Json,
     /// Its indexes and unique claims.
     pub indexes: Vec<Index>,
 }
 
 /// One generation of the document keys of a collection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Format {
     /// Its key template.
     pub template: String,
@@ -198,7 +200,7 @@ pub struct Format {
 }
 
 /// What there is to know of an index or a unique claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Index {
     /// `index:name` or `unique:name`.
     pub path: String,
@@ -209,7 +211,7 @@ pub struct Index {
 }
 
 /// One item of the change feed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// Where it stands in the feed: ask for what is after it to go on.
     pub position: u64,
@@ -224,7 +226,7 @@ pub struct Change {
 }
 
 /// What happened to a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
     /// It is new under this key.
@@ -236,7 +238,7 @@ pub enum ChangeKind {
 }
 
 /// What a check of all documents and keys found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckReport {
     /// How many documents were read.
     pub documents: u64,
@@ -249,7 +251,7 @@ pub struct CheckReport {
 }
 
 /// One thing that a check found wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CheckProblem {
     /// The collection.
     pub collection: String,

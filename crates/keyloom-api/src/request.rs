@@ -4,12 +4,14 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 /// A document to create or to replace.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DocumentBody {
     /// The data, stored byte for byte.
+    #[schema(value_type = Object)]
     pub data: Box<RawValue>,
     /// A free text beside the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,7 +19,7 @@ pub struct DocumentBody {
 }
 
 /// The keys of documents to get.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct KeysBody {
     /// Keys in text spelling; one may come several times.
@@ -25,7 +27,7 @@ pub struct KeysBody {
 }
 
 /// Operations that are executed in one commit, or not at all.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchBody {
     /// The operations, in order.
@@ -36,7 +38,7 @@ pub struct BatchBody {
 }
 
 /// One operation of a batch.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchOperation {
     /// What to do.
@@ -48,6 +50,7 @@ pub struct BatchOperation {
     pub key: Option<String>,
     /// The data, or the JSON merge patch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
     pub data: Option<Box<RawValue>>,
     /// A free text beside the data, for create and put.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,7 +61,7 @@ pub struct BatchOperation {
 }
 
 /// What an operation of a batch does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BatchOp {
     /// Creates a document; there must be none with its key.
@@ -72,7 +75,7 @@ pub enum BatchOp {
 }
 
 /// Which version a change is based on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum IfVersion {
     /// This one.
@@ -82,7 +85,7 @@ pub enum IfVersion {
 }
 
 /// The word `"*"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum Star {
     /// Whatever is there.
     #[serde(rename = "*")]
@@ -90,7 +93,7 @@ pub enum Star {
 }
 
 /// What the list matcher is asked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ListBody {
     /// What documents have to match; all of it.
@@ -113,7 +116,7 @@ pub struct ListBody {
 }
 
 /// Expressions and times that a document has to match.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Matcher {
     /// A regular expression that the key matches somewhere.
@@ -131,7 +134,7 @@ pub struct Matcher {
 }
 
 /// A condition on a time in milliseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "matcher", rename_all = "camelCase", deny_unknown_fields)]
 pub enum TimeMatcher {
     /// At this time.
@@ -157,7 +160,7 @@ pub enum TimeMatcher {
 }
 
 /// Two times in milliseconds since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamps {
     /// The first that is included.
@@ -167,7 +170,7 @@ pub struct Timestamps {
 }
 
 /// Which page of a list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct Paginate {
     /// The key of the last document of the page before, or its `next`.
@@ -179,7 +182,7 @@ pub struct Paginate {
 }
 
 /// The order of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListOrder {
     /// Whether the largest comes first.
@@ -190,7 +193,7 @@ pub struct ListOrder {
 }
 
 /// What the order of a list goes by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ListField {
     /// The document key.
@@ -202,15 +205,16 @@ pub enum ListField {
 }
 
 /// The documents that a set holds afterwards.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetBody {
     /// The data of each document.
+    #[schema(value_type = Vec<Object>)]
     pub documents: Vec<Box<RawValue>>,
 }
 
 /// Whether a check mends what it finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckBody {
     /// Put missing keys and delete wrong ones; documents are never touched.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What a token may be used for, by collection; `*` stands for all others. Empty is everything.
 pub type Scopes = BTreeMap<String, BTreeSet<Right>>;
 
 /// A token to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TokenBody {
     /// Who is known by it.
@@ -18,6 +19,7 @@ pub struct TokenBody {
     pub role: Role,
     /// What for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(value_type = BTreeMap<String, Vec<Right>>)]
     pub scopes: Scopes,
     /// Until when, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +27,7 @@ pub struct TokenBody {
 }
 
 /// Who is known by a token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// An administrator.
@@ -36,7 +38,7 @@ pub enum Role {
 }
 
 /// What a token may be used for in a collection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
     /// Reading documents.
@@ -46,7 +48,7 @@ pub enum Right {
 }
 
 /// What there is to know of a token; never its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     /// By which it is revoked.
     pub id: String,
@@ -55,6 +57,7 @@ pub struct Token {
     /// As what.
     pub role: Role,
     /// What for; empty is everything.
+    #[schema(value_type = BTreeMap<String, Vec<Right>>)]
     pub scopes: Scopes,
     /// When it was made, in milliseconds since 1970.
     pub created_at: u64,
@@ -63,7 +66,7 @@ pub struct Token {
 }
 
 /// A new token, with the text to send. It is shown once.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// What is known of it from now on.
     #[serde(flatten)]
@@ -73,7 +76,7 @@ pub struct NewToken {
 }
 
 /// A page of tokens, oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TokenPage {
     /// The tokens.
     pub items: Vec<Token>,
@@ -82,7 +85,7 @@ pub struct TokenPage {
 }
 
 /// That a token is no longer valid.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Revoked {
     /// Its id.
     pub id: String,

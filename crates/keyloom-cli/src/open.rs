@@ -5,6 +5,7 @@
 //! N2: An existing folder is opened with the engine it was made with, unless another one is named;
 //!     then the store says that it is the wrong one.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -19,6 +20,10 @@ use crate::problem::Failure;
 
 /// The folder of the database when none is named.
 pub(crate) const DATA_DEFAULT: &str = "./keyloom-data";
+
+/// What is said when a store is opened that may lose commits.
+const BUFFERED: &str = "durability=buffered: a crash of the program loses nothing, a loss of power \
+                        may lose the last commits";
 
 /// Where a database is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +142,13 @@ fn open_folder(
         (EngineName::Redb, Durability::Buffered) => Err(Failure::Usage(
             "durability=buffered needs engine=fjall: redb is always durable".to_owned(),
         )),
-        (EngineName::Fjall, durability) => Ok(Arc::new(FjallStore::open(folder, durability)?)),
+        (EngineName::Fjall, durability) => {
+            if durability == Durability::Buffered {
+                // If standard error is closed, nobody wants to know.
+                let _ = writeln!(std::io::stderr().lock(), "{BUFFERED}");
+            }
+            Ok(Arc::new(FjallStore::open(folder, durability)?))
+        }
     }
 }
 

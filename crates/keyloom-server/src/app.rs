@@ -6,6 +6,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::config::Config;
 use crate::edge::RequestIds;
+use crate::metrics::Metrics;
+use crate::rates::Rates;
 use crate::service::Service;
 
 /// What all requests share.
@@ -14,6 +16,10 @@ pub(crate) struct App {
     pub(crate) config: Config,
     /// A place for each request that may be worked on at once.
     pub(crate) places: Semaphore,
+    /// A place for each reader that may follow the feed at once.
+    pub(crate) readers: Arc<Semaphore>,
+    pub(crate) rates: Option<Rates>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) request_ids: RequestIds,
     /// Whether the server was told to stop.
     pub(crate) stopping: watch::Receiver<bool>,

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Who asks, and how often.
 //!
 //! C1: A request that brings a token is its caller's, or refused: never somebody else's.
 //! C2: A token that is refused is refused in one way, whatever is wrong with it.
@@ -6,11 +6,11 @@
 //!     the server listens on loopback only, was addressed by a name of loopback (a foreign name
 //!     that leads here is a web page's trick), and nobody passed the request on.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, FORWARDED, HOST, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderName, HeaderValue};
 use keyloom_api::Code;
@@ -18,6 +18,8 @@ use keyloom_engine::{Actor, Identity};
 use percent_encoding::percent_decode_str;
 
 use crate::app::App;
+use crate::limits::RETRY_AFTER_SECONDS;
+use crate::rates::Counted;
 use crate::rest::Refusal;
 
 /// The header by which an administrator asks as a user: his subject, percent-encoded.
@@ -33,6 +35,10 @@ pub(crate) const CHALLENGE: HeaderValue = HeaderValue::from_static("Bearer realm
 #[derive(Clone, Debug)]
 pub(crate) struct Caller(pub(crate) Identity);
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
 impl FromRequestParts<Arc<App>> for Caller {
     type Rejection = Refusal;
 
@@ -47,11 +53,29 @@ impl FromRequestParts<Arc<App>> for Caller {
             }
             None => Actor::Anonymous.into(),
         };
+        check_rate(parts, app, &identity.actor)?;
         match parts.headers.get(AS) {
             None => Ok(Caller(identity)),
             Some(user) => speak_for(identity, user).map(Caller),
         }
     }
+}
+
+/// Refuses a caller who asks too often.
+fn check_rate(parts: &Parts, app: &App, caller: &Actor) -> Result<(), Refusal> {
+    let Some(rates) = &app.rates else { return Ok(()) };
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
+    let counted = match (caller.subject(), peer) {
+        (Some(subject), _) => Counted::Subject(subject.to_owned()),
+        (None, Some(address)) => Counted::Address(address),
+        (None, None) => return Ok(()),
+    };
+    if rates.allows(&counted) {
+        return Ok(());
+    }
+    let wait = HeaderValue::from(RETRY_AFTER_SECONDS);
+    let detail = "you ask more often than this server allows: wait a moment";
+    Err(Refusal::new(Code::RateLimited, detail).header(RETRY_AFTER, wait))
 }
 
 /// C2

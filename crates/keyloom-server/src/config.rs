@@ -1,9 +1,13 @@
 //! How a server is run.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use keyloom_engine::Retention;
+
 use crate::limits;
+use crate::tls::TlsFiles;
 
 /// How a server is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,18 @@ pub struct Config {
     pub connections_max: usize,
     /// How long requests may still run once the server was told to stop.
     pub shutdown_timeout: Duration,
+    /// How often a quiet follower of the feed hears that the connection lives.
+    pub heartbeat: Duration,
+    /// Those who follow the feed at once.
+    pub readers_max: usize,
+    /// Which changes are kept.
+    pub retention: Retention,
+    /// Certificate and key; without them, plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// Pages of these origins may ask; `*` is any.
+    pub cors_origins: Vec<String>,
+    /// The requests of one caller in a second; without it, as many as he likes.
+    pub rate_limit: Option<NonZeroU32>,
 }
 
 impl Default for Config {
@@ -37,6 +53,12 @@ impl Default for Config {
             requests_max: limits::REQUESTS_MAX,
             connections_max: limits::CONNECTIONS_MAX,
             shutdown_timeout: limits::SHUTDOWN_TIMEOUT,
+            heartbeat: limits::HEARTBEAT,
+            readers_max: limits::READERS_MAX,
+            retention: Retention::Count(limits::CHANGES_KEPT),
+            tls: None,
+            cors_origins: Vec::new(),
+            rate_limit: None,
         }
     }
 }

@@ -10,7 +10,9 @@ use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use keyloom_api::Code;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
+use tracing::field::Empty;
+use tracing::{Instrument, debug, debug_span, warn};
 
 use crate::app::App;
 use crate::limits::REQUEST_ID_BYTES_MAX;
@@ -27,16 +29,40 @@ pub(crate) struct RequestIds {
 /// Lets a request through to its handler.
 pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next: Next) -> Response {
     let app = &*passage.app;
+    let begun = Instant::now();
+    app.metrics.begin();
     let id = request_id(app, &request);
+    let method = request.method().clone();
+    let span = debug_span!(
+        "request",
+        id = id.to_str().unwrap_or_default(),
+        method = %method,
+        route = passage.path,
+        status = Empty,
+        plan = Empty,
+        ranges = Empty,
+        keys_read = Empty,
+    );
     let mut response = match app.places.try_acquire() {
-        Ok(_place) => match passage.answer(request.method(), request.headers()) {
+        Ok(_place) => match passage.answer(&method, request.headers()) {
             Some(answer) => answer,
-            None => in_time(app, request, next).await,
+            None => in_time(app, request, next).instrument(span.clone()).await,
         },
         Err(_) => {
             Refusal::busy("the server has as many requests as it can work on").into_response()
         }
     };
+    let status = response.status().as_u16();
+    let time = begun.elapsed();
+    app.metrics.end(passage.path, &method, status, time);
+    span.record("status", status);
+    let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let shown = id.to_str().unwrap_or_default();
+    if response.status().is_server_error() {
+        warn!(id = shown, %method, route = passage.path, status, micros, "request failed");
+    } else {
+        debug!(id = shown, %method, route = passage.path, status, micros, "request");
+    }
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

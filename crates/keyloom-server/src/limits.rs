@@ -34,5 +34,32 @@ pub const REQUEST_ID_BYTES_MAX: usize = 128;
 /// The wait after a failed accept: the process is out of file handles, which takes time to mend.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Those who follow the feed at once; each holds a connection and at most one page.
+pub const READERS_MAX: usize = 1024;
+
+/// How often a quiet follower hears that the connection lives: below the usual limits of proxies.
+pub const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The most changes that one page of the feed looks at to find those that were asked for.
+pub const CHANGES_READ_MAX: usize = 100_000;
+
+/// The changes that are kept if nothing else is said: some 100 MB at most, days for most.
+pub const CHANGES_KEPT: u64 = 1_000_000;
+
+/// How often changes that need not be kept are forgotten.
+pub const TRIM_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The time in which a client has to say hello over TLS.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The smallest answer that is compressed: below it, the work is worth more than the bytes.
+pub const COMPRESSED_BYTES_MIN: u64 = 1024;
+
+/// How long a browser may remember what it was allowed.
+pub const CORS_MAX_AGE: Duration = Duration::from_secs(3600);
+
+/// How often callers that were quiet are forgotten by the rate limit.
+pub const RATE_SWEEP: Duration = Duration::from_secs(60);
+
 /// How often a delete by filter is tried when others change what it found.
 pub const DELETE_ATTEMPTS: u32 = 3;

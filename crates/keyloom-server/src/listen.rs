@@ -2,6 +2,7 @@
 //!
 //! L1: Connections are bounded; one more is told so and closed.
 //! L2: After the stop nothing is accepted, and what runs may finish within its time.
+//! L3: An address that others can reach is served only if callers are known by tokens.
 
 use std::convert::Infallible;
 use std::io;
@@ -12,22 +13,28 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use keyloom_engine::Error as EngineError;
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
+use tracing::{debug, info, warn};
 
 use crate::app::App;
+use crate::caller::Peer;
 use crate::config::Config;
 use crate::edge::RequestIds;
-use crate::limits::ACCEPT_PAUSE;
-use crate::rest;
+use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, RATE_SWEEP};
+use crate::rates::Rates;
 use crate::service::Service;
+use crate::{rest, retention, tls};
 
 /// Why a server does not start.
 #[derive(Debug, Error)]
@@ -41,6 +48,29 @@ pub enum ServeError {
         /// What the system reported.
         source: io::Error,
     },
+    /// Others could reach the server, and nobody has a token (L3).
+    #[error(
+        "{address} can be reached from other machines, and there is no token yet: create one with \
+         `keyloom token create`, or listen on 127.0.0.1"
+    )]
+    Open {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Certificate or key cannot be used.
+    #[error("{file}: {reason}")]
+    Tls {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// An origin is not one.
+    #[error("`{0}` is not an origin, as in https://app.example, or *")]
+    Origin(String),
+    /// The store cannot be read.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
 }
 
 /// A server that has its address, and accepts once it is run.
@@ -50,22 +80,32 @@ pub struct Listening {
     router: Router,
     app: Arc<App>,
     stop: watch::Sender<bool>,
+    tls: Option<TlsAcceptor>,
 }
 
 /// Takes the address that the configuration names.
 pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, ServeError> {
+    if !config.listen.ip().is_loopback() && !service.has_tokens().await? {
+        return Err(ServeError::Open { address: config.listen });
+    }
+    let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
+    let cors = rest::cors(&config.cors_origins)?;
     let listen = |source| ServeError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(App {
+        metrics: Arc::clone(service.metrics()),
         service,
         places: Semaphore::new(config.requests_max),
+        readers: Arc::new(Semaphore::new(config.readers_max)),
+        rates: config.rate_limit.map(Rates::new),
         request_ids: RequestIds::starting_at(random()),
         stopping,
         config,
     });
-    Ok(Listening { listener, address, router: rest::router(&app), app, stop })
+    let router = rest::layered(rest::router(&app), cors);
+    Ok(Listening { listener, address, router, app, stop, tls })
 }
 
 impl Listening {
@@ -76,9 +116,13 @@ impl Listening {
 
     /// Serves until `stopped` is done, and then until all requests are finished.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Listening { listener, router, app, stop, .. } = self;
+        let Listening { listener, router, app, stop, tls, .. } = self;
         let connections = Arc::new(Semaphore::new(app.config.connections_max));
         let graceful = GracefulShutdown::new();
+        let keeper =
+            retention::keep(Arc::clone(&app.service), app.config.retention, app.stopping.clone());
+        let keeper = tokio::spawn(keeper);
+        let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let mut stopped = std::pin::pin!(stopped);
         loop {
             let accepted = tokio::select! {
@@ -86,46 +130,65 @@ impl Listening {
                 () = &mut stopped => break,
             };
             match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     let place = Arc::clone(&connections).try_acquire_owned().ok();
-                    serve(stream, place, &router, &app, &graceful);
+                    let door = Door { router: router.clone(), app: Arc::clone(&app), peer, place };
+                    tokio::spawn(door.serve(stream, tls.clone(), graceful.watcher()));
                 }
-                Err(_) => sleep(ACCEPT_PAUSE).await,
+                Err(error) => {
+                    warn!(%error, "a connection was not accepted");
+                    sleep(ACCEPT_PAUSE).await;
+                }
             }
         }
         drop(listener);
+        info!("stopping");
         // Streams of changes end, and what asks whether the server is ready hears that it is not.
         let _ = stop.send(true);
-        let _ = timeout(app.config.shutdown_timeout, graceful.shutdown()).await;
+        if timeout(app.config.shutdown_timeout, graceful.shutdown()).await.is_err() {
+            warn!("requests were cut off: they ran longer than a stop waits");
+        }
+        sweeper.abort();
+        let _ = keeper.await;
     }
 }
 
-/// Serves one connection on a task of its own.
-fn serve(
-    stream: TcpStream,
+/// What serves one connection.
+struct Door {
+    router: Router,
+    app: Arc<App>,
+    peer: SocketAddr,
     place: Option<OwnedSemaphorePermit>,
-    router: &Router,
-    app: &Arc<App>,
-    graceful: &GracefulShutdown,
-) {
-    // Small answers go out at once; a client would wait for them otherwise.
-    let _ = stream.set_nodelay(true);
-    let router = router.clone();
-    let is_refused = place.is_none();
-    let answer = service_fn(move |request: Request<Incoming>| {
-        let router = router.clone();
-        async move { Ok::<Response<Body>, Infallible>(handle(router, request, is_refused).await) }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);
-    builder.http2().timer(TokioTimer::new());
-    let connection = builder.serve_connection(TokioIo::new(stream), answer).into_owned();
-    let connection = graceful.watch(connection);
-    tokio::spawn(async move {
+}
+
+impl Door {
+    async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>, watcher: Watcher) {
+        // Small answers go out at once; a client would wait for them otherwise.
+        let _ = stream.set_nodelay(true);
+        let Some(tls) = tls else { return self.speak(TokioIo::new(stream), watcher).await };
+        match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
+            Ok(Ok(stream)) => self.speak(TokioIo::new(stream), watcher).await,
+            Ok(Err(error)) => debug!(%error, "no TLS"),
+            Err(_) => debug!("no TLS in time"),
+        }
+    }
+
+    async fn speak(self, stream: impl Read + Write + Unpin + Send + 'static, watcher: Watcher) {
+        let Door { router, app, peer, place } = self;
+        let is_refused = place.is_none();
+        let answer = service_fn(move |mut request: Request<Incoming>| {
+            let router = router.clone();
+            request.extensions_mut().insert(Peer(peer));
+            async move { Ok::<Response<Body>, Infallible>(handle(router, request, is_refused).await) }
+        });
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);
+        builder.http2().timer(TokioTimer::new());
+        let connection = watcher.watch(builder.serve_connection(stream, answer).into_owned());
         // A connection that breaks is the client's business.
         let _ = connection.await;
         drop(place);
-    });
+    }
 }
 
 async fn handle(router: Router, request: Request<Incoming>, is_refused: bool) -> Response<Body> {
@@ -136,6 +199,15 @@ async fn handle(router: Router, request: Request<Incoming>, is_refused: bool) ->
     match router.oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
+    }
+}
+
+/// Forgets callers that were quiet.
+async fn sweep(app: Arc<App>) {
+    let Some(rates) = &app.rates else { return };
+    loop {
+        sleep(RATE_SWEEP).await;
+        rates.sweep();
     }
 }
 

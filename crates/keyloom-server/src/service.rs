@@ -4,25 +4,30 @@
 //!     token is for, and what only administrators do, is checked here.
 //! S2: Whoever waits for changes is woken by every write that goes through here.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
-    Action, Actor, CheckReport, CollectionInfo, Counted, Document, DocumentChange, Engine, Error,
-    Existence, Identity, KeyPage, KeyQuery, List, Listed, NewToken, Operation, Page, Position,
-    Precondition, Query, Repair, Right, SchemaChange, Secret, SetReplacement, Token, TokenPage,
-    WritePlan, Written,
+    Action, Actor, CheckReport, CollectionInfo, Cost, Counted, Document, DocumentChange, Engine,
+    EngineTally, Error, Existence, Feed, Identity, KeyPage, KeyQuery, List, Listed, NewToken,
+    Operation, Page, Plan, Position, Precondition, Query, Repair, Retention, Right, SchemaChange,
+    Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
 };
 use serde_json::Value as Json;
 use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
+use tracing::Span;
 
 use crate::limits::DELETE_ATTEMPTS;
+use crate::metrics::Metrics;
 
 /// The operations of a database, for callers on a network.
 pub struct Service {
     engine: Arc<Engine>,
     /// Signalled after each write.
-    written: Notify,
+    written: Arc<Notify>,
+    metrics: Arc<Metrics>,
 }
 
 /// How many documents a delete by filter has deleted.
@@ -33,13 +38,13 @@ pub struct DeletedMany {
     /// Whether there may be more.
     pub more: bool,
     /// What finding them has cost.
-    pub cost: keyloom_engine::Cost,
+    pub cost: Cost,
 }
 
 impl Service {
     /// A service over an open database.
     pub fn new(engine: Arc<Engine>) -> Service {
-        Service { engine, written: Notify::new() }
+        Service { engine, written: Arc::default(), metrics: Arc::new(Metrics::new()) }
     }
 
     /// The names of all collections.
@@ -122,7 +127,12 @@ impl Service {
         collection: &str,
         query: &Query,
     ) -> Result<Page, Error> {
-        self.engine.query(reading(caller, collection)?, collection, query).await
+        let found = self.engine.query(reading(caller, collection)?, collection, query).await;
+        match &found {
+            Ok(page) => self.looked(&page.plan, &page.cost, page.items.len()),
+            Err(error) => self.refused(error),
+        }
+        found
     }
 
     /// How many documents satisfy a query.
@@ -132,7 +142,8 @@ impl Service {
         collection: &str,
         query: &Query,
     ) -> Result<Counted, Error> {
-        self.engine.count(reading(caller, collection)?, collection, query).await
+        let found = self.engine.count(reading(caller, collection)?, collection, query).await;
+        found.inspect_err(|error| self.refused(error))
     }
 
     /// Whether any document satisfies a query.
@@ -142,7 +153,8 @@ impl Service {
         collection: &str,
         query: &Query,
     ) -> Result<Existence, Error> {
-        self.engine.exists(reading(caller, collection)?, collection, query).await
+        let found = self.engine.exists(reading(caller, collection)?, collection, query).await;
+        found.inspect_err(|error| self.refused(error))
     }
 
     /// A page of the documents that match.
@@ -152,7 +164,12 @@ impl Service {
         collection: &str,
         list: &List,
     ) -> Result<Listed, Error> {
-        self.engine.list(reading(caller, collection)?, collection, list).await
+        let found = self.engine.list(reading(caller, collection)?, collection, list).await;
+        match &found {
+            Ok(page) => self.looked(&page.plan, &page.cost, page.items.len()),
+            Err(error) => self.refused(error),
+        }
+        found
     }
 
     /// How many documents match.
@@ -310,20 +327,64 @@ impl Service {
         Ok(Identity { actor: Actor::Admin(owner), ..caller.clone() })
     }
 
-    /// At most `limit` changes behind a position, in commit order.
+    /// At most `limit` changes behind a position, in commit order, of all callers: what is passed
+    /// on goes through [`Service::shows`].
     pub async fn changes(
         &self,
-        _: &Identity,
         after: Position,
         limit: usize,
     ) -> Result<Vec<DocumentChange>, Error> {
         self.engine.changes(after, limit).await
     }
 
+    /// Which changes there still are.
+    pub async fn feed(&self) -> Result<Feed, Error> {
+        self.engine.feed().await
+    }
+
+    /// Forgets the changes that need not be kept.
+    pub async fn trim_changes(&self, retention: Retention) -> Result<(), Error> {
+        self.engine.trim_changes(retention).await
+    }
+
+    /// Done with the next write. Ask before you look at the feed, and no write is missed.
+    pub fn written(&self) -> Pin<Box<OwnedNotified>> {
+        let mut written = Box::pin(Arc::clone(&self.written).notified_owned());
+        written.as_mut().enable();
+        written
+    }
+
+    /// What was done since the database was opened.
+    pub fn tally(&self) -> EngineTally {
+        self.engine.tally()
+    }
+
     /// Compares all documents and keys.
     pub async fn check(&self, caller: &Identity, repair: Repair) -> Result<CheckReport, Error> {
         administering(caller)?;
         self.engine.check(repair, &mut |_| {}).await
+    }
+
+    /// What is counted and measured.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// Counts what a page has cost, and adds its plan to the span of the request.
+    fn looked(&self, plan: &Plan, cost: &Cost, results: usize) {
+        self.metrics.page(cost, results);
+        let span = Span::current();
+        if !span.is_disabled() {
+            span.record("plan", plan.path.as_str());
+            span.record("ranges", cost.ranges);
+            span.record("keys_read", cost.keys_read);
+        }
+    }
+
+    fn refused(&self, error: &Error) {
+        if matches!(error, Error::NoIndex(_)) {
+            self.metrics.refused_query();
+        }
     }
 
     /// Tells whoever waits for changes that there may be some (S2).

@@ -3,14 +3,17 @@
 //! S1: One line on standard output says the address, once requests are taken.
 //! S2: `SIGTERM` and `SIGINT` end it with 0, after all that was acknowledged is durable.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
-use keyloom_server::{Config, Service};
+use keyloom_engine::{Engine, Retention};
+use keyloom_server::{Config, LogFormat, Service, TlsFiles};
+use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::schema;
+use super::{demo, schema};
 use crate::args::{Global, Serve};
-use crate::open::{Missing, open};
+use crate::open::{Missing, StoreUrl, open};
 use crate::output::Output;
 use crate::problem::Failure;
 
@@ -20,23 +23,50 @@ pub(super) async fn run(
     global: &Global,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let format = if options.log_json { LogFormat::Json } else { LogFormat::Text };
+    keyloom_server::log(&options.log, format).map_err(|error| Failure::Usage(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::file("the runtime"))?;
     runtime.block_on(serve(options, global, output))
 }
 
 async fn serve(options: Serve, global: &Global, output: &mut Output) -> Result<(), Failure> {
-    let Serve { listen, schema: files } = options;
-    let engine = open(&global.store(), global.options(), Missing::Create).await?;
-    if !files.is_empty() {
-        engine.apply_schema(&schema::read_checked(&files).await?, &mut |_| {}).await?;
+    let config = config(&options)?;
+    // Dropped last, after the database in it is closed.
+    let temporary = temporary(&options, global)?;
+    let url = match &temporary {
+        Some(folder) => StoreUrl::in_folder(folder.path().to_owned()),
+        None => global.store(),
+    };
+    let mut engine_options = global.options();
+    if let Some(mode) = options.mode {
+        engine_options.mode = mode.into();
     }
+    let engine = open(&url, engine_options, Missing::Create).await?;
+    if !options.schema.is_empty() {
+        engine.apply_schema(&schema::read_checked(&options.schema).await?, &mut |_| {}).await?;
+    }
+    let guide = if options.demo { Some(demo::load(&engine).await?) } else { None };
+    run_until_stopped(
+        engine,
+        config,
+        |output, address| tell(output, &options, address, guide.as_ref()),
+        output,
+    )
+    .await
+}
+
+async fn run_until_stopped(
+    engine: Engine,
+    config: Config,
+    tell: impl FnOnce(&mut Output, SocketAddr) -> Result<(), Failure>,
+    output: &mut Output,
+) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate()).map_err(Failure::file("SIGTERM"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::file("SIGINT"))?;
-    let config = Config { listen, ..Config::default() };
     let service = Arc::new(Service::new(Arc::new(engine)));
     let server = keyloom_server::bind(service, config).await?;
-    output.line(format_args!("keyloom serves http://{}", server.address()))?;
+    tell(output, server.address())?;
     output.flush()?;
     let stopped = async move {
         tokio::select! {
@@ -46,4 +76,85 @@ async fn serve(options: Serve, global: &Global, output: &mut Output) -> Result<(
     };
     server.run(stopped).await;
     Ok(())
+}
+
+/// A folder for a demo that is not told where to live.
+fn temporary(options: &Serve, global: &Global) -> Result<Option<TempDir>, Failure> {
+    if !options.demo || global.names_a_store() {
+        return Ok(None);
+    }
+    tempfile::tempdir().map(Some).map_err(Failure::file("the temporary folder"))
+}
+
+fn config(options: &Serve) -> Result<Config, Failure> {
+    let standard = Config::default();
+    let tls = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => {
+            Some(TlsFiles { certificate: certificate.clone(), key: key.clone() })
+        }
+        _ => None,
+    };
+    Ok(Config {
+        listen: options.listen,
+        tls,
+        cors_origins: options.cors.clone(),
+        rate_limit: options.rate_limit,
+        retention: options.keep_changes.as_deref().map_or(Ok(standard.retention), retention)?,
+        requests_max: options.requests_max.unwrap_or(standard.requests_max),
+        connections_max: options.connections_max.unwrap_or(standard.connections_max),
+        deadline: options.deadline.map_or(standard.deadline, std::time::Duration::from_secs),
+        ..standard
+    })
+}
+
+/// `all`, a number of changes, or an age as in `7d`, `12h`, `30m`.
+fn retention(text: &str) -> Result<Retention, Failure> {
+    let wrong = || {
+        Failure::Usage(format!("--keep-changes: `{text}` is not all, a number, or 7d, 12h, 30m"))
+    };
+    if text == "all" {
+        return Ok(Retention::All);
+    }
+    let unit = match text.bytes().last() {
+        Some(b'd') => 86_400,
+        Some(b'h') => 3600,
+        Some(b'm') => 60,
+        _ => return text.parse().map(Retention::Count).map_err(|_| wrong()),
+    };
+    let number = text.get(..text.len() - 1).and_then(|digits| digits.parse::<u64>().ok());
+    let seconds = number.and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
+    Ok(Retention::Age(std::time::Duration::from_secs(seconds)))
+}
+
+fn tell(
+    output: &mut Output,
+    options: &Serve,
+    address: SocketAddr,
+    guide: Option<&demo::Served>,
+) -> Result<(), Failure> {
+    let scheme = if options.tls_cert.is_some() { "https" } else { "http" };
+    output.line(format_args!("keyloom serves {scheme}://{address}"))?;
+    match guide {
+        Some(guide) => guide.tell(output, address),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn changes_are_kept_by_number_or_by_age() {
+        let read = |text: &str| retention(text).ok();
+        assert_eq!(read("all"), Some(Retention::All));
+        assert_eq!(read("5000"), Some(Retention::Count(5000)));
+        assert_eq!(read("7d"), Some(Retention::Age(Duration::from_secs(604_800))));
+        assert_eq!(read("12h"), Some(Retention::Age(Duration::from_secs(43_200))));
+        for wrong in ["", "d", "7w", "-1", "1.5d", "99999999999999999999d"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 }

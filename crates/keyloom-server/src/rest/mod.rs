@@ -2,9 +2,13 @@
 
 mod answer;
 mod batch;
+mod changes;
 mod collections;
+mod describe;
 mod document;
 mod documents;
+mod layers;
+mod openapi;
 mod queries;
 mod read;
 mod refusal;
@@ -21,6 +25,7 @@ use axum::routing::any;
 use crate::app::App;
 use route::Route;
 
+pub(crate) use layers::{cors, layered};
 pub(crate) use refusal::{Refusal, too_many_connections};
 pub(crate) use route::Passage;
 
@@ -46,6 +51,8 @@ fn routes() -> Vec<Route> {
         sets::routes(),
         batch::routes(),
         tokens::routes(),
+        changes::routes(),
+        openapi::routes(),
     ];
     resources.into_iter().flatten().collect()
 }

@@ -48,9 +48,17 @@ impl Refusal {
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
-        let challenge = matches!(error.code(), "unauthenticated")
-            .then_some((header::WWW_AUTHENTICATE, CHALLENGE));
-        Refusal { problem: Box::new(problem(&error)), header: challenge }
+        let refusal = Refusal { problem: Box::new(problem(&error)), header: None };
+        match error {
+            Error::ChangesGone { .. } => refusal.status(StatusCode::GONE),
+            Error::Unavailable(_) => {
+                refusal.header(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
+            }
+            error if error.code() == "unauthenticated" => {
+                refusal.header(header::WWW_AUTHENTICATE, CHALLENGE)
+            }
+            _ => refusal,
+        }
     }
 }
 

@@ -48,6 +48,21 @@ impl Route {
         Route { path: "", handlers, methods: &[], produces: &[] }
     }
 
+    /// The same route with other answers.
+    pub(super) fn producing(self, produces: &'static [&'static str]) -> Route {
+        Route { produces, ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &'static str {
+        self.path
+    }
+
+    #[cfg(test)]
+    pub(super) fn methods(&self) -> &'static [Method] {
+        self.methods
+    }
+
     /// The route as the router takes it.
     pub(super) fn build(self, app: &Arc<App>) -> (&'static str, MethodRouter<Arc<App>>) {
         let Route { path, handlers, methods, produces } = self;

@@ -3,20 +3,28 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::Method;
+use axum::http::{Method, header};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use keyloom_api::Readiness;
-use keyloom_engine::Actor;
+use keyloom_engine::{Actor, Error};
 
 use super::Refusal;
 use super::answer::{self, Answer};
 use super::route::Route;
 use crate::app::App;
+use crate::caller::Caller;
+use crate::metrics::Looked;
+
+/// What Prometheus reads.
+const METRICS: &str = "application/openmetrics-text";
+const PLAIN: &str = "text/plain";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("/healthz", &[Method::GET], get(health)),
         Route::new("/readyz", &[Method::GET], get(ready)),
+        Route::new("/metrics", &[Method::GET], get(metrics)).producing(&[METRICS, PLAIN]),
     ]
 }
 
@@ -37,4 +45,18 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
         building.extend(unfinished.map(|index| format!("{name} {}", index.path)));
     }
     answer::json(&Readiness { status: "ready".to_owned(), building })
+}
+
+async fn metrics(State(app): State<Arc<App>>, Caller(caller): Caller) -> Answer {
+    let mut collections = Vec::new();
+    for name in app.service.collections(&caller) {
+        collections.push(app.service.collection(&caller, &name).await?);
+    }
+    let looked =
+        Looked { tally: app.service.tally(), feed: app.service.feed().await?, collections };
+    let text = app.metrics.text(looked).map_err(|error| Error::Corrupt {
+        detail: format!("the metrics cannot be written: {error}"),
+    })?;
+    let media = format!("{METRICS}; version=1.0.0; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, media)], text).into_response())
 }

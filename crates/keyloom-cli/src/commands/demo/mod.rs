@@ -5,6 +5,7 @@
 
 mod guide;
 mod sample;
+mod served;
 mod story;
 
 use std::path::Path;
@@ -20,6 +21,8 @@ use crate::open::{Missing, StoreUrl, open};
 use crate::output::{Format, Output};
 use crate::problem::Failure;
 use guide::Guide;
+
+pub(super) use served::{Served, load};
 
 /// The columns of the demo where no terminal says how many there are.
 const WIDTH_DEFAULT: usize = 100;

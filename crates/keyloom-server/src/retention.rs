@@ -1,0 +1,28 @@
+//! Forgets changes that need not be kept, now and then, for as long as the server runs.
+
+use std::sync::Arc;
+
+use keyloom_engine::Retention;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::limits::TRIM_INTERVAL;
+use crate::service::Service;
+
+/// Trims the feed until the server stops.
+pub(crate) async fn keep(
+    service: Arc<Service>,
+    retention: Retention,
+    mut stopping: watch::Receiver<bool>,
+) {
+    while !*stopping.borrow() {
+        if let Err(error) = service.trim_changes(retention).await {
+            warn!(%error, "the feed was not trimmed");
+        }
+        tokio::select! {
+            () = sleep(TRIM_INTERVAL) => {}
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+        }
+    }
+}
