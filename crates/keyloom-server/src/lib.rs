@@ -3,7 +3,7 @@
 //! ```text
 //! socket ──listen──► edge (id, admission, deadline) ──rest──► Service ──► Engine
 //!                                                        │
-//!                    asked: wire → engine ◄──────────────┴──────────────► wire, body: engine → wire
+//!                   asked: wire → engine ◄──────────────┴─────────────► wire, body: engine → wire
 //! ```
 //!
 //! V1: Every door calls [`Service`] with the caller; no handler touches the engine.

@@ -179,7 +179,8 @@ impl Door {
         let answer = service_fn(move |mut request: Request<Incoming>| {
             let router = router.clone();
             request.extensions_mut().insert(Peer(peer));
-            async move { Ok::<Response<Body>, Infallible>(handle(router, request, is_refused).await) }
+            let answer = handle(router, request, is_refused);
+            async move { Ok::<Response<Body>, Infallible>(answer.await) }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);

@@ -1,4 +1,4 @@
-//! Load on the server: what REST costs beside a bare handler, and what happens under too much of it.
+//! Load on the server: what REST costs beside a bare handler, and what too much of it does.
 //!
 //! ```text
 //! load ─► host process: bare handler     ─┐

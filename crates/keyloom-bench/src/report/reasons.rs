@@ -31,8 +31,8 @@ pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
             "The engine's cache of 512 MiB is full, and commits and memtables come on top of it."
         }
         (Row::Disk, _) => {
-            "Keyloom keeps the change of every commit, and redb leaves room in its pages; the table \
-             in SQLite has no feed."
+            "Keyloom keeps the change of every commit, and redb leaves room in its pages; the \
+             table in SQLite has no feed."
         }
     }
 }
@@ -41,8 +41,8 @@ pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
 pub(super) const fn behind_raw(row: Row) -> &'static str {
     match row {
         Row::Create { promise: Promise::Buffered, .. } => {
-            "The raw engine is handed finished keys. Keyloom parses the document, checks its rules, \
-             builds its keys and checks that they are free, all on the thread of the caller."
+            "The raw engine is handed finished keys. Keyloom parses the document, checks its \
+             rules, builds its keys and checks that they are free, all on the thread of the caller."
         }
         Row::Create { .. } => {
             "With two cores, parsing and planning take time from the writer, which also checks \

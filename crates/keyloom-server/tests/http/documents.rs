@@ -1,4 +1,4 @@
-//! Documents through HTTP: versions, preconditions, batches, many at once (rows J-01 to J-12, J-26 to
+//! Documents through HTTP: versions, preconditions, batches, many at once (rows J-01 to J-12, J-26
 //! J-34).
 
 use axum::http::Method;
@@ -188,7 +188,8 @@ async fn j26_collections_do_not_leak_whatever_their_names() {
     let collection = |name: &&str| {
         let access = "access = { read = \"public\", write = \"public\" }";
         format!(
-            "[collections.{name}]\nkey = \"{{id}}\"\n{access}\nfields.id = {{ type = \"id\", required = true }}\n"
+            "[collections.{name}]\nkey = \"{{id}}\"\n{access}\n\
+             fields.id = {{ type = \"id\", required = true }}\n"
         )
     };
     let server = Server::start(&names.iter().map(collection).collect::<String>()).await;
@@ -208,7 +209,8 @@ async fn j26_collections_do_not_leak_whatever_their_names() {
 async fn j27_a_full_collection_refuses_or_evicts_as_its_schema_says() {
     let schema = |full: &str| {
         format!(
-            "[collections.log]\nkey = \"log:{{id}}\"\nfields.id = {{ type = \"id\", required = true }}\n\
+            "[collections.log]\nkey = \"log:{{id}}\"\n\
+             fields.id = {{ type = \"id\", required = true }}\n\
              indexes.age = \"{{@created_at}}:{{id}}\"\ncapacity = {{ max = 2, {full} }}\n"
         )
     };

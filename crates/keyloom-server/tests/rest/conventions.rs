@@ -67,7 +67,8 @@ async fn types_are_negotiated_both_ways() {
 async fn keys_with_separators_travel_through_addresses() {
     let schema = "[collections.k]\nkey = \"{a}#{b}:{c}\"\n\
                   access = { read = \"public\", write = \"public\" }\n[collections.k.fields]\n\
-                  a = { type = \"id\", required = true }\nb = { type = \"text\", required = true, length = { max = 9 } }\n\
+                  a = { type = \"id\", required = true }\n\
+                  b = { type = \"text\", required = true, length = { max = 9 } }\n\
                   c = { type = \"text\", required = true, length = { max = 9 } }\n";
     let server = Server::start(schema).await;
     for (a, b, c) in [("u/1", "x y", "é"), ("u", "a:b", "c/d"), ("u", "100%", "?&=")] {

@@ -102,7 +102,12 @@ async fn j08_a_delete_of_nothing_is_fine_and_one_without_the_version_is_refused(
 
 #[tokio::test]
 async fn j09_j10_a_batch_happens_whole_or_not_and_the_error_names_the_operation() {
-    let server = Server::start(&format!("{NOTES}\n[collections.b]\nkey = \"b:{{id}}\"\naccess = {{ read = \"public\", write = \"public\" }}\n[collections.b.fields]\nid = {{ type = \"id\", required = true }}\n")).await;
+    let schema = format!(
+        "{NOTES}\n[collections.b]\nkey = \"b:{{id}}\"\n\
+         access = {{ read = \"public\", write = \"public\" }}\n\
+         [collections.b.fields]\nid = {{ type = \"id\", required = true }}\n"
+    );
+    let server = Server::start(&schema).await;
     server.create("b", &json!({ "id": "x" })).await;
     let fine = json!({ "op": "create", "collection": "notes", "data": { "id": "a" } });
     let stale = json!({ "op": "delete", "collection": "b", "key": "b:x", "if_version": 7 });

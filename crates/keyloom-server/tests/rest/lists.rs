@@ -70,7 +70,8 @@ async fn j17_the_newest_come_first_and_the_same_on_every_page() {
 async fn j18_times_are_matched_after_before_between_and_equal() {
     let schema = "[collections.t]\nkey = \"t:{id}\"\n\
                   access = { read = \"public\", write = \"public\" }\n[collections.t.fields]\n\
-                  id = { type = \"id\", required = true }\nat = { type = \"millis\", required = true }\n\
+                  id = { type = \"id\", required = true }\n\
+                  at = { type = \"millis\", required = true }\n\
                   [collections.t.indexes]\nat = \"at:{at}:{id}\"\n";
     let server = Server::start(schema).await;
     for time in 0..10 {

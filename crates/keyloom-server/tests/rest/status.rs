@@ -22,8 +22,10 @@ async fn metrics_count_requests_commits_and_refused_queries() {
     let metrics = server.get("/metrics").await;
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     for line in [
-        "keyloom_requests_total{route=\"/v1/collections/{collection}/documents\",method=\"POST\",status=\"201\"} 1",
-        "keyloom_requests_total{route=\"/v1/collections/{collection}/documents\",method=\"GET\",status=\"400\"} 1",
+        "keyloom_requests_total{route=\"/v1/collections/{collection}/documents\",\
+         method=\"POST\",status=\"201\"} 1",
+        "keyloom_requests_total{route=\"/v1/collections/{collection}/documents\",\
+         method=\"GET\",status=\"400\"} 1",
         "keyloom_request_seconds_count{route=\"/v1/collections/{collection}/documents\"} 3",
         "keyloom_queries_refused_total 1",
         "keyloom_query_keys_per_result_sum 1.0",
@@ -54,8 +56,8 @@ async fn collections_are_listed_and_shown() {
 async fn a_schema_is_planned_applied_and_refused() {
     let server = Server::start(NOTES).await;
     let toml = [("content-type", "application/toml")];
-    let more =
-        b"[collections.more]\nkey = \"{id}\"\n[collections.more.fields]\nid = { type = \"id\", required = true }\n";
+    let more = b"[collections.more]\nkey = \"{id}\"\n\
+          [collections.more.fields]\nid = { type = \"id\", required = true }\n";
     let planned = server.send(Method::PUT, "/v1/schema?dry_run=true", &toml, more).await.read();
     assert_eq!(
         (&planned["applied"], &planned["steps"][0]["change"]),

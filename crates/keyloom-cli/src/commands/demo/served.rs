@@ -51,7 +51,8 @@ impl Served {
             (
                 "the newest requests of ann, with the plan that was run",
                 format!(
-                    "curl '{approvals}/documents?requester=ann&order=-created_at&limit=3&explain=true'"
+                    "curl '{approvals}/documents?requester=ann&order=-created_at\
+                     &limit=3&explain=true'"
                 ),
             ),
             ("one request by its code", format!("curl '{approvals}/unique/code/{code}'")),
