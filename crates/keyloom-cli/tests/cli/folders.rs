@@ -3,7 +3,7 @@
 use keyloom_store_fjall::{Durability, FjallStore};
 use keyloom_store_redb::RedbStore;
 
-use crate::program::{Database, ENGINES, keyloom, names, schema};
+use crate::program::{Answer, Database, ENGINES, keyloom, names, schema};
 
 #[test]
 fn a_command_on_no_database_says_how_to_make_one_and_makes_none() {
@@ -122,10 +122,14 @@ fn buffered_writes_are_for_fjall_only() {
     let words = "durability=buffered needs engine=fjall: redb is always durable";
     apply(&format!("embedded:{folder}?durability=buffered")).misused(words);
     assert!(!database.data().exists());
-    apply(&format!("embedded:{folder}?engine=fjall&durability=buffered")).ok();
+    let is_told = |answer: Answer| {
+        assert_eq!(answer.code, 0, "{answer:?}");
+        assert!(answer.err.starts_with("durability=buffered: "), "{answer:?}");
+    };
+    is_told(apply(&format!("embedded:{folder}?engine=fjall&durability=buffered")));
     let data = r#"{"author": "u1", "file": "f1", "value": "v"}"#;
     let url = format!("embedded:{folder}?durability=buffered");
-    keyloom(&["put", "sticker_tags", data, "--store", &url], b"").ok();
+    is_told(keyloom(&["put", "sticker_tags", data, "--store", &url], b""));
     assert_eq!(database.json(&["count", "sticker_tags"])["count"], 1);
 }
 
