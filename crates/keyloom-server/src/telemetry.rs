@@ -2,7 +2,7 @@
 //!
 //! T1: Nothing secret is logged: no bodies, no headers, no addresses with their parameters.
 
-use std::io;
+use std::io::{self, IsTerminal};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt;
@@ -22,11 +22,12 @@ pub enum LogFormat {
 /// requests are logged at `debug`, failures at `warn`.
 pub fn log(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| LogError::Filter(error.to_string()))?;
+    let is_terminal = io::stderr().is_terminal();
     let registry = tracing_subscriber::registry().with(filter);
     let begun = match format {
-        LogFormat::Text => {
-            registry.with(fmt::layer().with_writer(io::stderr).with_target(false)).try_init()
-        }
+        LogFormat::Text => registry
+            .with(fmt::layer().with_writer(io::stderr).with_ansi(is_terminal).with_target(false))
+            .try_init(),
         LogFormat::Json => registry.with(fmt::layer().json().with_writer(io::stderr)).try_init(),
     };
     begun.map_err(LogError::Begun)
