@@ -280,6 +280,11 @@ impl Service {
             && self.engine.shows(&caller.actor, change)
     }
 
+    /// Refuses whoever does not administer the database.
+    pub fn check_admin(caller: &Identity) -> Result<(), Error> {
+        administering(caller).map(|_| ())
+    }
+
     /// Who the caller is that sends this token; `None` if it is not valid.
     pub async fn authenticate(&self, token: &str) -> Result<Option<Identity>, Error> {
         self.engine.authenticate(token).await

@@ -249,6 +249,29 @@ fn p11_only_the_right_user_decides_over_http() {
 }
 
 #[test]
+fn the_feed_tells_everyone_only_of_what_he_may_read() {
+    let server = Server::start(include_str!("../../../../schemas/approvals.toml"));
+    let (admin, ann, bob) = tokens(&server);
+    let eve = server.token(Some(&admin), &user("eve"));
+    let new = json!({"data": {"requester": "ann", "approver": "bob"}});
+    let created = server.send("POST", &documents("approvals"), Some(&ann), Some(&new));
+    let place = format!("{}/{}", documents("approvals"), created.body["key"].as_str().unwrap());
+    let any = [("if-match", "*")];
+    server.send_with(("DELETE", &place), Some(&bob), &any, None);
+    let other = json!({"subject": "ann", "scopes": {"others": ["read"]}});
+    let other = server.token(Some(&admin), &other);
+    let heard = |token: Option<&str>| {
+        let lines = [("accept", "application/x-ndjson")];
+        let reply = server.send_with(("GET", "/v1/changes?limit=10"), token, &lines, None);
+        assert_eq!(reply.status, 200, "{reply:?}");
+        let text = reply.body.as_str().map_or(String::new(), str::to_owned);
+        text.lines().filter(|line| line.contains("\"kind\"")).count()
+    };
+    let seen = [Some(&*ann), Some(&*bob), Some(&*admin), Some(&*eve), Some(&*other), None];
+    assert_eq!(seen.map(heard), [2, 2, 2, 0, 0, 0]);
+}
+
+#[test]
 fn r03_an_identity_has_one_account_in_production_over_http() {
     let schema = include_str!("../../../../schemas/reputation.toml");
     for (options, second) in [(&["--production"][..], 409), (&[][..], 201)] {
@@ -292,6 +315,7 @@ fn routes() -> Vec<(&'static str, &'static str, Option<Json>, bool)> {
         ("PUT", "/v1/schema", body(json!({"collections": {}})), true),
         ("POST", "/v1/check", body(json!({})), true),
         ("GET", "/v1/tokens", None, true),
+        ("GET", "/metrics", None, true),
         ("POST", "/v1/tokens", body(json!({"subject": "eve", "role": "admin"})), true),
         ("DELETE", "/v1/tokens/01ARZ3NDEKTSV4RRFFQ69G5FAV", None, true),
     ]

@@ -39,6 +39,7 @@ fn every_question_has_the_same_answer_from_a_server_and_from_its_folder() {
         vec!["list", "approvals", "--description", "^a", "--scan", "100", "--count"],
         vec!["keys", "approvals", "--index", "requester"],
         vec!["export", "approvals"],
+        vec!["changes"],
         vec!["check"],
         vec!["get", "approvals", "approval:record:01ARZ3NDEKTSV4RRFFQ69G5FAV"],
         vec!["get", "nothing", "x"],
@@ -91,10 +92,10 @@ fn sets_are_replaced_and_schemas_applied_over_http() {
     let replace = |values: &[&str]| {
         let lines: Vec<String> = values
             .iter()
-            .map(|value| format!(r#"{{"author":"a#b","file":"f:1","value":"{value}"}}"#))
+            .map(|value| format!(r#"{{"author":"a#b","file":"f/1","value":"{value}"}}"#))
             .collect();
         let from = lines.join("\n");
-        server.run(&["replace", "sticker_tags", "values", "a#b", "f:1", "--from", &from])
+        server.run(&["replace", "sticker_tags", "values", "a#b", "f/1", "--from", &from])
     };
     assert!(replace(&["one", "two"]).ok().starts_with("2 documents written, 0 documents deleted"));
     assert!(replace(&["two", "six"]).ok().starts_with("1 document written, 1 document deleted"));

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::sync::Arc;
 
 use super::answer::{self, Answer, JSON};
-use super::read::{self, At, Parameters, Raw, check_media};
+use super::read::{self, At, Parameters, Raw, Segments, check_media};
 use super::route::Route;
 use super::{Refusal, read::from_json};
 use crate::app::App;
@@ -97,7 +97,7 @@ async fn delete(
 async fn lookup(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
-    At((collection, name, values)): At<(String, String, String)>,
+    Segments { collection, name, values }: Segments,
     headers: HeaderMap,
     parameters: Parameters,
 ) -> Answer {
@@ -108,7 +108,7 @@ async fn lookup(
     })?;
     let fields = typed::template_fields(template);
     let values: Result<Vec<Json>, String> = values
-        .split('/')
+        .iter()
         .enumerate()
         .map(|(place, text)| {
             let kind = fields.get(place).and_then(|field| typed::kind_of(&schema, field));

@@ -24,6 +24,14 @@ use crate::app::App;
 /// The parts of the path that a route leaves open.
 pub(super) struct At<T>(pub(super) T);
 
+/// `/v1/collections/{collection}/{what}/{name}/{values…}`, decoded segment by segment: what is
+/// escaped in a segment, a `/` too, belongs to its value.
+pub(super) struct Segments {
+    pub(super) collection: String,
+    pub(super) name: String,
+    pub(super) values: Vec<String>,
+}
+
 /// The parameters of an address, in order.
 pub(super) struct Parameters(pub(super) Vec<(String, String)>);
 
@@ -47,6 +55,30 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Arc<App>> for At<T> {
             .await
             .map_err(|error| Refusal::invalid(format!("the address: {error}")))?;
         Ok(At(at))
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Segments {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Segments, Refusal> {
+        let mut segments = Vec::new();
+        for segment in parts.uri.path().split('/') {
+            let decoded = percent_decode_str(segment).decode_utf8();
+            let decoded = decoded.map_err(|_| Refusal::invalid("the address is not UTF-8"))?;
+            if decoded.contains('\0') {
+                return Err(Refusal::invalid("an address holds no NUL"));
+            }
+            segments.push(decoded.into_owned());
+        }
+        match segments.as_slice() {
+            [_, _, _, collection, _, name, values @ ..] => Ok(Segments {
+                collection: collection.clone(),
+                name: name.clone(),
+                values: values.to_vec(),
+            }),
+            _ => Err(Refusal::invalid("the address is cut off")),
+        }
     }
 }
 

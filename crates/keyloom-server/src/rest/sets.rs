@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use super::Refusal;
 use super::answer::Answer;
 use super::documents::results;
-use super::read::{self, At};
+use super::read::{self, Segments};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
@@ -29,12 +29,12 @@ pub(super) fn routes() -> Vec<Route> {
 async fn replace(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
-    At((collection, set, leading)): At<(String, String, String)>,
+    Segments { collection, name: set, values: leading }: Segments,
     read::Json(SetBody { documents }): read::Json<SetBody>,
 ) -> Answer {
     let schema = app.service.schema(&caller, &collection)?;
     let by: &[String] = schema.sets.get(&set).map_or(&[], |set| &set.by);
-    let leading = leading.split('/').enumerate().map(|(place, text)| {
+    let leading = leading.iter().enumerate().map(|(place, text)| {
         let kind = by.get(place).and_then(|field| typed::kind_of(&schema, field));
         typed::value(kind, text)
     });

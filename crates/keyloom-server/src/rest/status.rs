@@ -15,6 +15,7 @@ use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::metrics::Looked;
+use crate::service::Service;
 
 /// What Prometheus reads.
 const METRICS: &str = "application/openmetrics-text";
@@ -48,6 +49,7 @@ async fn ready(State(app): State<Arc<App>>) -> Answer {
 }
 
 async fn metrics(State(app): State<Arc<App>>, Caller(caller): Caller) -> Answer {
+    Service::check_admin(&caller)?;
     let mut collections = Vec::new();
     for name in app.service.collections(&caller) {
         collections.push(app.service.collection(&caller, &name).await?);
