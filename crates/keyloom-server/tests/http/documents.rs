@@ -1,5 +1,5 @@
-//! Documents through HTTP: versions, preconditions, batches, many at once (rows J-01 to J-12, J-26
-//! J-34).
+//! Documents through HTTP: versions, preconditions, batches, many at once (rows J-01 to J-12 and
+//! J-26 to J-34).
 
 use axum::http::Method;
 use serde_json::{Value as Json, json};
@@ -7,14 +7,17 @@ use tokio::task::JoinSet;
 
 use crate::server::{Answer, Server, document_path};
 
-/// Two collections in which anybody may do anything.
+/// A collection in which anybody may do anything.
 const NOTES: &str = r#"
 [collections.notes]
 key = "note:{id}"
 access = { read = "public", write = "public" }
 fields.id = { type = "id", required = true }
 fields.text = { type = "text", length = { max = 5 } }
+"#;
 
+/// Another one.
+const OTHERS: &str = r#"
 [collections.others]
 key = "other:{id}"
 access = { read = "public", write = "public" }
@@ -22,7 +25,7 @@ fields.id = { type = "id", required = true }
 "#;
 
 async fn notes() -> Server {
-    Server::start(NOTES).await
+    Server::start(&[NOTES, OTHERS].concat()).await
 }
 
 /// Puts a note with a precondition: the name of the header and its value.
@@ -185,14 +188,8 @@ async fn j12_a_delete_by_filter_deletes_what_the_filter_finds() {
 #[tokio::test]
 async fn j26_collections_do_not_leak_whatever_their_names() {
     let names = ["a", "ab", "a-b", "a_b", "documents", "query"];
-    let collection = |name: &&str| {
-        let access = "access = { read = \"public\", write = \"public\" }";
-        format!(
-            "[collections.{name}]\nkey = \"{{id}}\"\n{access}\n\
-             fields.id = {{ type = \"id\", required = true }}\n"
-        )
-    };
-    let server = Server::start(&names.iter().map(collection).collect::<String>()).await;
+    let other = |name: &str| OTHERS.replace("others", name).replace("other:{id}", "{id}");
+    let server = Server::start(&names.map(other).concat()).await;
     for name in names {
         server.create(name, &json!({"id": format!("b{name}")})).await.ok();
         server.create(name, &json!({"id": "same"})).await.ok();
@@ -208,21 +205,18 @@ async fn j26_collections_do_not_leak_whatever_their_names() {
 #[tokio::test]
 async fn j27_a_full_collection_refuses_or_evicts_as_its_schema_says() {
     let schema = |full: &str| {
-        format!(
-            "[collections.log]\nkey = \"log:{{id}}\"\n\
-             fields.id = {{ type = \"id\", required = true }}\n\
-             indexes.age = \"{{@created_at}}:{{id}}\"\ncapacity = {{ max = 2, {full} }}\n"
-        )
+        let age = r#"indexes.age = "{@created_at}:{id}""#;
+        format!("{NOTES}{age}\ncapacity = {{ max = 2, {full} }}\n")
     };
     let refusing = Server::start(&schema("full = \"refuse\"")).await;
     let evicting = Server::start(&schema("full = \"evict\", by = \"age\"")).await;
     for (server, status) in [(&refusing, 422), (&evicting, 201)] {
         for (id, expected) in [("a", 201), ("b", 201), ("c", status), ("d", status)] {
-            assert_eq!(server.create("log", &json!({"id": id})).await.status, expected, "{id}");
+            assert_eq!(server.create("notes", &json!({"id": id})).await.status, expected, "{id}");
         }
     }
-    assert_eq!(refusing.keys("log", "key").await, ["log:a", "log:b"]);
-    assert_eq!(evicting.keys("log", "key").await, ["log:c", "log:d"]);
+    assert_eq!(refusing.keys("notes", "key").await, ["note:a", "note:b"]);
+    assert_eq!(evicting.keys("notes", "key").await, ["note:c", "note:d"]);
 }
 
 #[tokio::test]

@@ -116,8 +116,8 @@ async fn j17_documents_of_one_time_come_in_one_order_on_all_pages() {
 async fn j18_times_after_before_between_and_equal() {
     let server = ten().await;
     let between = |start: u64, end: u64| {
-        let timestamps = json!({"start": start, "end": end});
-        json!({"matcher": "between", "timestamps": timestamps})
+        let times = json!({"start": start, "end": end});
+        json!({"matcher": "between", "timestamps": times})
     };
     for (matcher, count) in [
         (json!({"matcher": "greaterThan", "timestamp": 1040}), 5),

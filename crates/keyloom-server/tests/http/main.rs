@@ -10,6 +10,8 @@ mod attacks;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod feed;
+#[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod reputation;
