@@ -28,6 +28,8 @@ mod schemas;
 #[cfg(test)]
 mod server;
 #[cfg(test)]
+mod serving;
+#[cfg(test)]
 mod transfer;
 #[cfg(test)]
 mod types;

@@ -135,9 +135,7 @@ fn serve(data: &std::path::Path, options: &[&str]) -> (Child, String) {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let address = lines.find_map(|line| {
         let line = line.unwrap();
-        let from = line.find("http://")?;
-        let (_, url) = line.split_at(from);
-        Some(url.split_whitespace().next().unwrap().to_owned())
+        line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
     });
     // What else it prints is read, so that it never waits for a reader.
     std::thread::spawn(move || lines.for_each(drop));
