@@ -11,6 +11,7 @@
 
 mod ci;
 mod failure;
+mod openapi;
 mod process;
 mod tasks;
 mod tidy;
@@ -25,8 +26,9 @@ use tasks::GoldenMode;
 const HELP: &str = "\
 The tasks of this repository: cargo xtask <task>
 
-  ci                           every check of a submission: fmt, tidy, clippy, test, doc
+  ci                           every check of a submission: fmt, tidy, clippy, test, doc, openapi
   tidy                         the house rules that rustc, rustfmt and clippy do not know
+  openapi                      a demo server against its own OpenAPI document; needs Python
   golden [--add]               the golden tests; --add appends the lines that are missing
   bench [ARGUMENT...]          the benchmarks, in release mode; `bench core` is the main table
   fuzz [TARGET] [--seconds N]  one fuzz target or all of them, N seconds each (60)
@@ -53,11 +55,12 @@ fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         }
         ["ci"] => ci::run(root),
         ["tidy"] => tidy::run(root),
+        ["openapi"] => openapi::run(root),
         ["golden"] => tasks::golden(root, GoldenMode::Check),
         ["golden", "--add"] => tasks::golden(root, GoldenMode::Add),
         ["bench", rest @ ..] => tasks::bench(root, rest),
         ["fuzz", rest @ ..] => tasks::fuzz(root, rest),
-        [task @ ("ci" | "tidy" | "golden"), rest @ ..] => {
+        [task @ ("ci" | "tidy" | "openapi" | "golden"), rest @ ..] => {
             Err(Failure::Usage(format!("`{task}` does not take `{}`\n\n{HELP}", rest.join(" "))))
         }
         [task, ..] => Err(Failure::Usage(format!("there is no task `{task}`\n\n{HELP}"))),
