@@ -32,11 +32,16 @@ impl Server {
 
     /// A server with this schema and further options.
     pub(crate) fn start_with(schema: &str, options: &[&str]) -> Server {
+        Server::start_in(&[], schema, options)
+    }
+
+    /// A server with variables in its environment.
+    pub(crate) fn start_in(environment: &[(&str, &str)], schema: &str, options: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("schema.toml");
         std::fs::write(&file, schema).unwrap();
         let (data, file) = (folder.path().join("data"), file.display().to_string());
-        let (child, url) = serve(&data, &[&["--schema", &file], options].concat());
+        let (child, url) = serve(environment, &data, &[&["--schema", &file], options].concat());
         Server { folder, child, url }
     }
 
@@ -56,6 +61,19 @@ impl Server {
     pub(crate) fn stop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Asks the server to end, as the system does; it may still work.
+    pub(crate) fn terminate(&self) {
+        let id = self.child.id().to_string();
+        // The shell has `kill` built in, on every machine.
+        let sent = Command::new("sh").args(["-c", "kill -TERM $0", &id]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits until the server has ended; the answer is its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Runs the program on this server.
@@ -122,12 +140,17 @@ impl Drop for Server {
 }
 
 /// Starts the program and waits for the line with its address.
-fn serve(data: &std::path::Path, options: &[&str]) -> (Child, String) {
+fn serve(
+    environment: &[(&str, &str)],
+    data: &std::path::Path,
+    options: &[&str],
+) -> (Child, String) {
     let data = data.display().to_string();
     let line = ["serve", "--listen", "127.0.0.1:0", "--data", &data];
     let mut child = Command::new(env!("CARGO_BIN_EXE_keyloom"))
         .args(line)
         .args(options)
+        .envs(environment.iter().copied())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()

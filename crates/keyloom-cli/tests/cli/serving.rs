@@ -1,6 +1,6 @@
-//! `keyloom serve` as an operator meets it: TLS.
+//! `keyloom serve` as an operator meets it: TLS and the end.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use ureq::Agent;
@@ -74,6 +74,38 @@ fn a_certificate_or_key_that_cannot_be_used_is_one_clear_line() {
     }
 }
 
+#[test]
+fn k3_sigterm_finishes_a_write_in_flight_and_ends_with_0() {
+    let mut server = Server::start(SCHEMA);
+    let address = server.url.trim_start_matches("http://").to_owned();
+    let body = r#"{"data":{"id":"slow"}}"#;
+    let (first, rest) = body.split_at(10);
+    let mut stream = BufReader::new(TcpStream::connect(&address).unwrap());
+    let head = format!(
+        "POST /v1/collections/notes/documents HTTP/1.1\r\nHost: {address}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\r\n",
+        body.len()
+    );
+    stream.get_mut().write_all(head.as_bytes()).unwrap();
+    // The server asks for the body: the request has reached its handler.
+    assert_eq!(line(&mut stream), "HTTP/1.1 100 Continue");
+    assert_eq!(line(&mut stream), "");
+    stream.get_mut().write_all(first.as_bytes()).unwrap();
+
+    server.terminate();
+    // It is stopping once it takes nothing new.
+    while TcpStream::connect(&address).is_ok() {}
+    stream.get_mut().write_all(rest.as_bytes()).unwrap();
+    assert_eq!(line(&mut stream), "HTTP/1.1 201 Created");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("note:slow"), "{answer}");
+    assert_eq!(server.wait(), Some(0));
+
+    let found = keyloom(&["get", "notes", "note:slow", "--data", &server.data()], b"");
+    assert!(found.ok().contains("slow"));
+}
+
 impl Pair {
     fn new() -> Pair {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -87,6 +119,13 @@ fn trusting(certificate: &str) -> Agent {
     let roots = RootCerts::new_with_certs(&[certificate]);
     let tls = TlsConfig::builder().root_certs(roots).build();
     Agent::config_builder().tls_config(tls).build().new_agent()
+}
+
+/// The next line that a server says.
+fn line(stream: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    line.trim_end().to_owned()
 }
 
 /// All that a server says to who does not speak TLS, until it hangs up.
