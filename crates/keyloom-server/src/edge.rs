@@ -35,6 +35,9 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
     let method = request.method().clone();
     let span = debug_span!(
         "request",
+        otel.kind = "server",
+        otel.name = %format_args!("{method} {}", passage.path),
+        otel.status_code = Empty,
         id = id.to_str().unwrap_or_default(),
         method = %method,
         route = passage.path,
@@ -59,6 +62,7 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
     let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     let shown = id.to_str().unwrap_or_default();
     if response.status().is_server_error() {
+        span.record("otel.status_code", "ERROR");
         warn!(id = shown, %method, route = passage.path, status, micros, "request failed");
     } else {
         debug!(id = shown, %method, route = passage.path, status, micros, "request");

@@ -28,6 +28,7 @@ mod service;
 mod telemetry;
 pub mod times;
 mod tls;
+mod traces;
 pub mod typed;
 pub mod wire;
 
@@ -36,3 +37,4 @@ pub use listen::{Listening, ServeError, bind};
 pub use service::{DeletedMany, Service};
 pub use telemetry::{LogError, LogFormat, log};
 pub use tls::TlsFiles;
+pub use traces::Traces;

@@ -63,3 +63,9 @@ pub const RATE_SWEEP: Duration = Duration::from_secs(60);
 
 /// How often a delete by filter is tried when others change what it found.
 pub const DELETE_ATTEMPTS: u32 = 3;
+
+/// The time in which a collector has to take a batch of traces; until then the next ones wait.
+pub const TRACES_SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the end of the program waits for a collector to take the last traces.
+pub const TRACES_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -24,7 +24,9 @@ pub(super) async fn run(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let format = if options.log_json { LogFormat::Json } else { LogFormat::Text };
-    keyloom_server::log(&options.log, format).map_err(|error| Failure::Usage(error.to_string()))?;
+    // Dropped last: the traces of the last requests are sent when all of them are finished.
+    let _traces = keyloom_server::log(&options.log, format)
+        .map_err(|error| Failure::Usage(error.to_string()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::file("the runtime"))?;
     runtime.block_on(serve(options, global, output))

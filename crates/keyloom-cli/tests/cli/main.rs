@@ -30,6 +30,8 @@ mod server;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]
+mod traces;
+#[cfg(test)]
 mod transfer;
 #[cfg(test)]
 mod types;
