@@ -59,7 +59,7 @@ pub(crate) struct Serve {
     /// The private key for TLS, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Let pages of this origin ask, as in https://app.example; * is any
+    /// Let pages of this origin ask: its scheme and host, or * for any
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) cors: Vec<String>,
     /// The requests of one caller in a second [default: no limit]
