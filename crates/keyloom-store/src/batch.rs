@@ -160,6 +160,21 @@ fn counter(key: &[u8], value: &[u8]) -> Result<i64, StoreError> {
     Ok(i64::from_be_bytes(bytes))
 }
 
+/// A store that holds nothing.
+#[cfg(test)]
+pub(crate) struct Empty;
+
+#[cfg(test)]
+impl Base for Empty {
+    fn stamp(&self, _key: &[u8]) -> Result<Option<Stamp>, StoreError> {
+        Ok(None)
+    }
+
+    fn value(&self, _key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

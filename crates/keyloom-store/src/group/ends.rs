@@ -72,20 +72,8 @@ fn following(family: Family) -> Option<Family> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Base, Tip};
-    use crate::{Commit, Stamp, Write};
-
-    struct Empty;
-
-    impl Base for Empty {
-        fn stamp(&self, _key: &[u8]) -> Result<Option<Stamp>, StoreError> {
-            Ok(None)
-        }
-
-        fn value(&self, _key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            Ok(None)
-        }
-    }
+    use crate::batch::{Empty, Tip};
+    use crate::{Commit, Write};
 
     fn write(ends: &mut Ends, writes: Vec<Write>) {
         let commit = Commit { writes, ..Commit::default() };

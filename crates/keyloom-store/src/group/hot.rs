@@ -66,20 +66,8 @@ impl HotRows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::{Base, Tip};
-    use crate::{Commit, StoreError, Write};
-
-    struct Empty;
-
-    impl Base for Empty {
-        fn stamp(&self, _key: &[u8]) -> Result<Option<Stamp>, StoreError> {
-            Ok(None)
-        }
-
-        fn value(&self, _key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            Ok(None)
-        }
-    }
+    use crate::batch::{Empty, Tip};
+    use crate::{Commit, Write};
 
     fn row(key: &str, value: Option<&str>) -> HotRow {
         let value = value.map(|value| value.as_bytes().to_vec());

@@ -211,19 +211,8 @@ fn corrupt(what: &str, bytes: &[u8]) -> StoreError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::Empty;
     use crate::{Commit, Write};
-
-    struct Empty;
-
-    impl crate::batch::Base for Empty {
-        fn stamp(&self, _key: &[u8]) -> Result<Option<Stamp>, StoreError> {
-            Ok(None)
-        }
-
-        fn value(&self, _key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-            Ok(None)
-        }
-    }
 
     #[test]
     fn the_bytes_of_all_rows_are_fixed() {
