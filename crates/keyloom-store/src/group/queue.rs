@@ -164,6 +164,14 @@ impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect(UNPOISONED)
     }
+
+    /// Returns once the writer sleeps, so that it takes nothing unless it is woken.
+    #[cfg(test)]
+    pub(super) fn await_sleep(&self) {
+        while self.state().wake_at != Some(1) {
+            std::thread::yield_now();
+        }
+    }
 }
 
 const UNPOISONED: &str = "no code panics while it holds this lock";

@@ -329,6 +329,7 @@ fn a_lone_buffered_commit_stays_on_its_thread_and_a_durable_one_does_not() {
 fn whoever_writes_buffered_commits_writes_those_that_came_meanwhile_too() {
     let (step, entered, release) = stop();
     let subject = start(Durability::Buffered, vec![step]);
+    subject.store.shared.queue.await_sleep();
     thread::scope(|scope| {
         let first = scope.spawn(|| subject.commit(put("first")));
         entered.recv().unwrap();
@@ -352,6 +353,7 @@ fn a_caller_hands_over_to_the_writer_thread_after_some_groups() {
         })
         .unzip();
     let subject = start(Durability::Buffered, steps);
+    subject.store.shared.queue.await_sleep();
     thread::scope(|scope| {
         let first = scope.spawn(|| subject.commit(put("first")));
         let mut waiting = Vec::new();
