@@ -37,6 +37,14 @@ pub enum Space {
     Counter = 0x06,
     /// A token by which a caller is known.
     Token = 0x07,
+    /// A record of an object.
+    Object = 0x08,
+    /// A whole object under its number, as it was stored before there were entries.
+    LegacyObject = 0x09,
+    /// An event that waits for its delivery.
+    Outbox = 0x0A,
+    /// The result of an invocation, until it is fetched or expires.
+    Invocation = 0x0B,
 }
 
 impl Head {
@@ -96,6 +104,10 @@ impl TryFrom<u8> for Space {
             0x05 => Ok(Self::Tombstone),
             0x06 => Ok(Self::Counter),
             0x07 => Ok(Self::Token),
+            0x08 => Ok(Self::Object),
+            0x09 => Ok(Self::LegacyObject),
+            0x0A => Ok(Self::Outbox),
+            0x0B => Ok(Self::Invocation),
             _ => Err(DecodeError::UnknownSpace { tag }),
         }
     }

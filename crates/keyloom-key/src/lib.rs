@@ -15,11 +15,16 @@ mod excerpt;
 mod head;
 mod identity;
 pub mod limits;
+mod object;
 mod template;
 mod value;
 
 pub use head::{Head, Space};
 pub use identity::{IdentityError, Name, NumericId, StringId, Ulid, UlidGenerator, Uuid};
+pub use object::{
+    EntryKey, EntryStep, ObjectDecodeError, ObjectId, ObjectKey, ObjectRecord, ObjectStep,
+    ObjectText, StoredKey, Touched,
+};
 pub use template::{
     Anchors, Component, Constraint, Cut, DecodeError, Each, Located, Order, PackError, ParseError,
     Span, Tail, Template, TemplateError, TemplateProblem,

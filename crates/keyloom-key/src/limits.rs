@@ -31,5 +31,9 @@ pub const ID_BYTES_MAX: usize = 128;
 /// String identity of an object or an entry, after normalization (`ODGM_MAX_STRING_ID_LEN`).
 pub const STRING_ID_BYTES_MAX: usize = 160;
 
+/// The longest limit that can be set for string identities: an object's and an entry's fit into one
+/// key together with the head.
+pub const STRING_ID_LIMIT_MAX: usize = 500;
+
 /// The last millisecond that the 48 bits of a ULID can hold, in the year 10889.
 pub const ULID_MILLIS_MAX: u64 = (1 << 48) - 1;

@@ -3,7 +3,7 @@
 use keyloom_key::{DecodeError, Head, Space};
 use proptest::prelude::*;
 
-const SPACES: [Space; 7] = [
+const SPACES: [Space; 11] = [
     Space::Catalog,
     Space::Document,
     Space::Index,
@@ -11,6 +11,10 @@ const SPACES: [Space; 7] = [
     Space::Tombstone,
     Space::Counter,
     Space::Token,
+    Space::Object,
+    Space::LegacyObject,
+    Space::Outbox,
+    Space::Invocation,
 ];
 
 fn bytes(head: Head) -> Vec<u8> {
@@ -29,11 +33,11 @@ fn a_head_has_five_bytes_big_endian() {
 #[test]
 fn the_tags_of_spaces_are_never_changed() {
     let tags: Vec<u8> = SPACES.map(|space| space as u8).into();
-    assert_eq!(tags, [1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(tags, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for space in SPACES {
         assert_eq!(Space::try_from(space as u8), Ok(space));
     }
-    for tag in [0, 8, 255] {
+    for tag in [0, 12, 255] {
         assert_eq!(Space::try_from(tag), Err(DecodeError::UnknownSpace { tag }));
     }
 }

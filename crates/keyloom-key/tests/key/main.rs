@@ -19,6 +19,8 @@ mod laws;
 #[cfg(test)]
 mod locate;
 #[cfg(test)]
+mod objects;
+#[cfg(test)]
 mod packed;
 #[cfg(test)]
 mod spans;
