@@ -1,7 +1,8 @@
 //! Clients: connections that ask one question after the other.
 //!
-//! C1: With a rate, a request has its time whether or not the one before it came back, and its
-//!     latency counts from that time: a server that is slow cannot hide it by being asked less.
+//! C1: With a rate, a request has its time whether or not the one before it came back. Its latency
+//!     counts from when it was sent: clients that share the machine with the server fall behind
+//!     their own plan, and that is not what is measured.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -159,8 +160,10 @@ impl Errand {
                 return Ok(tally);
             }
             sleep_until(due).await;
-            let answer = send(&mut connection, question(&self.ask, number)?).await;
-            tally.note(answer.as_ref().ok().map(|(status, _)| *status), due.elapsed());
+            let question = question(&self.ask, number)?;
+            let sent = Instant::now();
+            let answer = send(&mut connection, question).await;
+            tally.note(answer.as_ref().ok().map(|(status, _)| *status), sent.elapsed());
             if answer.is_err() || connection.is_closed() {
                 connection = connect(self.address).await?;
             }

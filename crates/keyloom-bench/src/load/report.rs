@@ -25,8 +25,8 @@ pub(crate) fn render(circumstances: &Circumstances, findings: &mut Findings) -> 
     let _ = writeln!(
         text,
         "### Too much of it\n\nDurable creates: as many as come back, then {OVERLOAD} times that \
-         rate from {OVERLOAD_CONNECTIONS} connections. Latencies count from when a request was \
-         due.\n\n{}",
+         rate, or as much of it as the clients manage, from {OVERLOAD_CONNECTIONS} connections. \
+         Latencies are those of the requests that were done, from when they were sent.\n\n{}",
         loads(findings)
     );
     let _ = writeln!(text, "### Memory\n\n{}", memory(findings));
@@ -55,15 +55,16 @@ fn rates(findings: &Findings) -> Table {
 }
 
 fn loads(findings: &mut Findings) -> Table {
-    let heads = ["", "asked/s", "done/s", "told to come back/s", "failed", "p50, ms", "p99, ms"];
+    let heads = ["", "asked/s", "done/s", "p50, ms", "p99, ms", "refused/s", "p99, ms", "failed"];
     let mut table = Table::new(heads.map(str::to_owned).to_vec());
     let mut row = |what: &str, tally: &mut Tally| {
         let asked = tally.succeeded + tally.refused + tally.failed;
         let per_second = |things: usize| number(count(things) / tally.seconds);
         let [asked, done, refused] = [asked, tally.succeeded, tally.refused].map(per_second);
-        let mut millis = |percent| number(micros(percentile(&mut tally.micros, percent)) / 1000.0);
-        let (p50, p99) = (millis(50), millis(99));
-        table.add(vec![what.to_owned(), asked, done, refused, tally.failed.to_string(), p50, p99]);
+        let [p50, p99] = [50, 99].map(|percent| millis(percentile(&mut tally.micros, percent)));
+        let refused_p99 = millis(percentile(&mut tally.refused_micros, 99));
+        let failed = tally.failed.to_string();
+        table.add(vec![what.to_owned(), asked, done, p50, p99, refused, refused_p99, failed]);
     };
     row("sustained", &mut findings.sustained);
     row("overloaded", &mut findings.overloaded);
@@ -77,15 +78,20 @@ fn memory(findings: &Findings) -> String {
     let places = [("at first", glances.first().copied()), ("after a quarter", quarter(1))];
     let later = [("after a half", quarter(2)), ("at the end", glances.last().copied())];
     for (when, bytes) in places.into_iter().chain(later) {
-        let bytes = bytes.map_or_else(|| "–".to_owned(), |bytes| number(micros(bytes)));
+        let bytes = bytes.map_or_else(|| "–".to_owned(), |bytes| number(millionths(bytes)));
         table.add(vec![when.to_owned(), bytes]);
     }
     let Tally { succeeded, seconds, .. } = findings.watched;
     format!("Gets and lists for {seconds:.0} s, {succeeded} requests.\n\n{table}")
 }
 
+/// Microseconds, as milliseconds.
+fn millis(micros: u64) -> String {
+    number(u32::try_from(micros).map_or(f64::MAX, f64::from) / 1000.0)
+}
+
 /// Millionths of a number.
-fn micros(value: u64) -> f64 {
+fn millionths(value: u64) -> f64 {
     u32::try_from(value / 1000).map_or(f64::MAX, f64::from) / 1000.0
 }
 
