@@ -7,8 +7,6 @@ use axum::http::Method;
 use keyloom_engine::Options;
 use keyloom_server::Config;
 use serde_json::{Value as Json, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use crate::server::{Answer, Ask, STICKERS, Server};
 
@@ -59,32 +57,26 @@ async fn refused_post(server: &Server, path: &str, body: impl Into<Vec<u8>>) -> 
     refused(server, ask.bytes("application/json", body.into())).await
 }
 
-/// What the server answers to bytes that no client library would send.
-async fn raw(server: &Server, bytes: &[u8]) -> String {
-    let mut stream = TcpStream::connect(server.address()).await.unwrap();
-    stream.write_all(bytes).await.unwrap();
-    let mut answer = Vec::new();
-    // A connection that is reset after the answer has still answered.
-    let _ = stream.read_to_end(&mut answer).await;
-    assert_eq!(server.get("/healthz").await.status, 200);
-    String::from_utf8_lossy(&answer).into_owned()
-}
-
 #[tokio::test]
 async fn an_oversized_body_is_refused_whether_it_tells_its_length_or_not() {
     let server = notes().await;
     let large =
         format!("{{\"data\": {{\"id\": \"x\", \"text\": \"{}\"}}}}", "x".repeat(BODY_BYTES_MAX));
     let answer = refused_post(&server, DOCUMENTS, large.clone()).await;
-    assert_eq!(answer.refusal(), (413, "limit_exceeded".to_owned()));
+    assert_eq!(answer.refusal(), "413 limit_exceeded");
     let head = format!(
         "POST {DOCUMENTS} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
                         content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     );
     let body = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
-    let answer = raw(&server, format!("{head}{body}").as_bytes()).await;
+    let answer = server.raw(format!("{head}{body}").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
     assert_eq!(server.documents("notes").await, 5);
+    // A body may be large enough for many documents, but each of them has its own limit.
+    let roomy = Server::start(NOTES).await;
+    let large = json!({"id": "x", "d": "y".repeat(1 << 20)});
+    assert_eq!(roomy.create("notes", &large).await.refusal(), "413 limit_exceeded");
+    assert_eq!(roomy.documents("notes").await, 0);
 }
 
 #[tokio::test]
@@ -120,10 +112,15 @@ async fn text_that_is_not_utf_8_is_refused_in_bodies_and_addresses() {
 async fn tricks_with_addresses_reach_nothing() {
     let server = notes().await;
     for path in [
+        "/v1/collections/notes/documents/note%00",
         "/v1/collections/notes/documents/note%3Aa%00",
         "/v1/collections/notes%00/documents/note%3Aa",
         "/v1/collections/notes/documents?id=a%00",
+        "/v1/collections/notes/documents/..",
+        "/v1/collections/notes/documents/%2e%2e%2f%2e%2e",
         "/v1/collections/notes/documents/../documents/note%3Aa",
+        "/v1/collections/../collections/notes/documents/note%3Aa",
+        "/v1//collections/notes/documents/note%3Aa",
         "/v1/collections/notes/../notes/documents/note%3Aa",
         "/v1/collections/notes/documents/..%2Fnote%3Aa",
         "/v1/collections/%2e%2e/notes/documents/note%3Aa",
@@ -137,19 +134,28 @@ async fn tricks_with_addresses_reach_nothing() {
     ] {
         refused(&server, server.ask(Method::GET, path)).await;
         refused(&server, server.ask(Method::DELETE, path).header("if-match", "*")).await;
+        let put = server.ask(Method::PUT, path).header("if-match", "*");
+        refused(&server, put.json(&json!({"data": {"id": "a", "text": "new"}}))).await;
     }
 }
 
 #[tokio::test]
-async fn numbers_and_expressions_without_bounds_are_refused() {
+async fn parameters_and_expressions_without_sense_or_bounds_are_refused() {
     let server = notes().await;
     for parameters in [
         "limit=99999999999999999999",
         "limit=-1",
         "limit=1e3",
+        "limit=x",
         "limit=1001",
         "scan=1000001",
         "scan=0",
+        "nope=1",
+        "id.like=x",
+        "order=",
+        "explain=yes",
+        "after=%00",
+        "after=",
     ] {
         refused(&server, server.ask(Method::GET, format!("{DOCUMENTS}?{parameters}"))).await;
     }
@@ -159,7 +165,7 @@ async fn numbers_and_expressions_without_bounds_are_refused() {
     }
     let many: Vec<String> = (0..200).map(|number| number.to_string()).collect();
     let body = json!({"where": {"id": {"in": many}}}).to_string();
-    assert_eq!(refused_post(&server, QUERY, body).await.refusal().1, "limit_exceeded");
+    assert_eq!(refused_post(&server, QUERY, body).await.refusal(), "413 limit_exceeded");
     let keys = vec!["note:a"; 1001];
     refused_post(&server, "/v1/collections/notes/get", json!({ "keys": keys }).to_string()).await;
     let delete = json!({"op": "delete", "collection": "notes", "key": "note:a", "if_version": "*"});
@@ -170,7 +176,7 @@ async fn numbers_and_expressions_without_bounds_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_that_says_something_twice_is_refused() {
+async fn a_body_that_is_broken_or_says_something_twice_is_refused() {
     let server = notes().await;
     for body in [
         r#"{"data": {"id": "x"}, "data": {"id": "y"}}"#,
@@ -178,10 +184,17 @@ async fn a_body_that_says_something_twice_is_refused() {
         r#"{"data": {"id": "x"}} {"data": {"id": "y"}}"#,
         r#"{"data": {"id": "x"}, "if_version": 1}"#,
         r#"{"data": [1]}"#,
+        r#"{"data": {"id": "x"}} trailing"#,
+        r#"{"data": {"id": "x"}, "extra": 1}"#,
         r#"{"data": null}"#,
+        r#"{"data": "text"}"#,
+        "{",
+        "[]",
+        "null",
         "",
     ] {
-        refused_post(&server, DOCUMENTS, body).await;
+        let answer = refused_post(&server, DOCUMENTS, body).await;
+        assert_eq!(answer.refusal(), "400 invalid_argument", "{body}");
     }
 }
 
@@ -196,7 +209,7 @@ async fn a_cursor_that_is_forged_or_foreign_is_refused() {
         forged[place] = if forged[place] == b'A' { b'B' } else { b'A' };
         let forged = String::from_utf8(forged).unwrap();
         let answer = server.ask(Method::POST, QUERY).bytes("application/json", query(&forged));
-        assert_eq!(answer.send().await.refusal().1, "invalid_argument", "place {place}");
+        assert_eq!(answer.send().await.refusal(), "400 invalid_argument", "place {place}");
     }
     for forged in [
         "",
@@ -219,7 +232,7 @@ async fn a_cursor_that_is_forged_or_foreign_is_refused() {
     let stickers = Server::start(STICKERS).await;
     let foreign =
         stickers.post("/v1/collections/sticker_tags/query", &json!({"after": cursor})).await;
-    assert_eq!(foreign.refusal(), (400, "invalid_argument".to_owned()));
+    assert_eq!(foreign.refusal(), "400 invalid_argument");
 }
 
 #[tokio::test]
@@ -231,7 +244,21 @@ async fn collection_names_that_could_be_mixed_up_are_refused() {
         server.ask(Method::PUT, "/v1/schema?dry_run=true").json(&schema)
     };
     assert_eq!(apply("fine").send().await.status, 200);
-    for name in ["", "a/b", "..", "a\0b", "a b", "ä", "a#b", "%2e", "-a", &"a".repeat(200)] {
+    for name in [
+        "",
+        "a/b",
+        "notes/",
+        "notes ",
+        "notes\u{301}",
+        "..",
+        "a\0b",
+        "a b",
+        "ä",
+        "a#b",
+        "%2e",
+        "-a",
+        &"a".repeat(200),
+    ] {
         let answer = refused(&server, apply(name)).await;
         assert!(answer.detail().contains("name"), "{}", answer.detail());
     }
@@ -252,11 +279,32 @@ async fn messages_that_two_readers_could_read_in_two_ways_are_refused() {
         format!("{post}transfer-encoding: chunked\r\n\r\nzz\r\n{body}\r\n0\r\n\r\n"),
         format!("GET {DOCUMENTS} HTTP/1.1\r\nhost: x\r\nx: a\0b\r\n\r\n"),
         format!("GET {DOCUMENTS}/note:a\u{1} HTTP/1.1\r\nhost: x\r\n\r\n"),
-        format!("GET {DOCUMENTS} HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(1000)),
+        format!("{post}content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        format!("GET {DOCUMENTS} HTTP/1.1\r\nhost: x\r\nx: a\r\n b\r\n\r\n"),
+        format!("GET {DOCUMENTS} HTTP/1.1\r\nhost: x\r\nx: \u{1}\r\n\r\n"),
         "\0\0\0\0\r\n\r\n".to_owned(),
+        "\u{16}\u{3}\u{1}nonsense\r\n\r\n".to_owned(),
     ] {
-        let answer = raw(&server, message.as_bytes()).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{message:.200}: {answer}");
+        let answer = server.raw(message.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{message}: {answer}");
+    }
+    let flood = format!("GET {DOCUMENTS} HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(1000));
+    let answer = server.raw(flood.as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert_eq!(stored(&server).await, before);
+}
+
+#[tokio::test]
+async fn a_name_that_only_points_to_this_machine_is_nobody() {
+    let server = notes().await;
+    let before = stored(&server).await;
+    for host in ["evil.example", "127.0.0.1.evil.example:80"] {
+        let request = format!(
+            "PUT /v1/schema HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Content-Length: 19\r\nConnection: close\r\n\r\n{{\"collections\": {{}}}}"
+        );
+        let answer = server.raw(request.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
     }
     assert_eq!(stored(&server).await, before);
 }

@@ -106,6 +106,7 @@ async fn read_events(server: Server, mut random: Random) -> History {
                 if let (Some(change), true) = (event.change, seen < stop) {
                     remember(&mut history, &change);
                     seen += 1;
+                    assert_eq!(event.id, Some(seen.to_string()), "one id behind the other");
                     last = event.id;
                 }
             }

@@ -8,14 +8,22 @@ mod approvals;
 #[cfg(test)]
 mod attacks;
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
+mod conventions;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod feed;
+#[cfg(test)]
+mod limits;
 #[cfg(test)]
 mod lists;
 #[cfg(test)]
 mod reputation;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod status;
 #[cfg(test)]
 mod stickers;

@@ -2,6 +2,7 @@
 //!
 //! X1: Paths go out as they are written; nothing is normalized on the way.
 //! X2: Whatever is asked, an answer of 500 fails the test, so that no test overlooks one.
+//! X3: What a refusal says is checked each time that one is looked at.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,28 @@ use keyloom_server::{Config, Service};
 use keyloom_store::memory::MemoryStore;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Mutex, Notify};
+use tokio::task::JoinHandle;
+
+/// Notes: a small collection with an order, a unique claim and a bound on text.
+pub(crate) const NOTES: &str = r##"
+[collections.notes]
+key = "note:{id}"
+access = { read = "public", write = "public" }
+[collections.notes.fields]
+id    = { type = "id", required = true }
+text  = { type = "text", length = { max = 10 } }
+rank  = { type = "i64", required = true, default = 0 }
+extra = { type = "json" }
+code  = { type = "text", length = { max = 50 } }
+[collections.notes.unique]
+code = "code/{code}"
+[collections.notes.indexes]
+rank    = "rank:{rank}:{id}"
+created = "created:{@created_at desc}:{id}"
+"##;
 
 /// The schemas as users get them.
 pub(crate) const APPROVALS: &str = include_str!("../../../../schemas/approvals.toml");
@@ -28,7 +51,10 @@ pub(crate) const STICKERS: &str = include_str!("../../../../schemas/stickers.tom
 /// A running server; it ends with the runtime of its test. Clones talk to the same one.
 #[derive(Clone)]
 pub(crate) struct Server {
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
+    pub(crate) engine: Arc<Engine>,
+    stop: Arc<Notify>,
+    running: Arc<Mutex<JoinHandle<()>>>,
     client: Client<HttpConnector, Full<Bytes>>,
 }
 
@@ -58,19 +84,38 @@ impl Server {
     /// A server that is run as told, on any free port.
     pub(crate) async fn with(schema: &str, options: Options, config: Config) -> Server {
         let engine = Engine::open(Arc::new(MemoryStore::new()), options).await.unwrap();
-        let schema = Schema::from_toml(schema).unwrap();
-        engine.apply_schema(&schema, &mut |_| {}).await.unwrap();
-        let service = Arc::new(Service::new(Arc::new(engine)));
+        let engine = Arc::new(engine);
+        engine.apply_schema(&Schema::from_toml(schema).unwrap(), &mut |_| {}).await.unwrap();
+        let service = Arc::new(Service::new(Arc::clone(&engine)));
         let config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..config };
         let listening = keyloom_server::bind(service, config).await.unwrap();
         let address = listening.address();
-        tokio::spawn(listening.run(std::future::pending()));
-        Server { address, client: Client::builder(TokioExecutor::new()).build_http() }
+        let stop = Arc::new(Notify::new());
+        let running = tokio::spawn(listening.run(Arc::clone(&stop).notified_owned()));
+        let running = Arc::new(Mutex::new(running));
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Server { address, engine, stop, running, client }
     }
 
-    /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// A server with notes that is configured.
+    pub(crate) async fn configured(config: Config) -> Server {
+        Server::with(NOTES, Options::default(), config).await
+    }
+
+    /// Tells the server to stop, and waits until it has.
+    pub(crate) async fn stop(&self) {
+        self.stop.notify_one();
+        (&mut *self.running.lock().await).await.unwrap();
+    }
+
+    /// Sends bytes that no client library would send, and reads until the server closes.
+    pub(crate) async fn raw(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(bytes).await.unwrap();
+        let mut answer = Vec::new();
+        // A connection that is reset after the answer has still answered.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
     }
 
     /// A request without a body.
@@ -130,6 +175,14 @@ impl Server {
         info["documents"].as_u64().unwrap()
     }
 
+    /// Makes a token, as whoever another one is for; the first one as nobody.
+    pub(crate) async fn token(&self, by: Option<&str>, body: &Json) -> String {
+        let ask = self.ask(Method::POST, "/v1/tokens").json(body);
+        let made = by.into_iter().fold(ask, Ask::token).send().await;
+        assert_eq!(made.status, 201, "{made:?}");
+        made.json()["token"].as_str().unwrap().to_owned()
+    }
+
     /// Fails the test unless documents and keys agree.
     pub(crate) async fn assert_sound(&self) {
         let report = self.post("/v1/check", &serde_json::json!({})).await.ok();
@@ -141,6 +194,11 @@ impl Ask<'_> {
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.insert(name, HeaderValue::from_str(value).unwrap());
         self
+    }
+
+    /// As whoever this token is for.
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
     }
 
     pub(crate) fn json(self, body: &Json) -> Self {
@@ -187,15 +245,27 @@ impl Answer {
         self.json()
     }
 
-    /// The status and code of a refusal, which has to be a problem document.
+    /// The status and code of a refusal, which has to be a problem document (X3).
     #[track_caller]
-    pub(crate) fn refusal(&self) -> (u16, String) {
-        let media = self.headers.get(header::CONTENT_TYPE);
-        assert_eq!(media.unwrap(), "application/problem+json", "{:?}", self.body);
+    pub(crate) fn refusal(&self) -> String {
+        assert_eq!(self.header("content-type"), "application/problem+json", "{:?}", self.body);
         let problem = self.json();
         assert_eq!(problem["status"], self.status);
+        let code = problem["code"].as_str().unwrap();
+        assert_eq!(problem["type"], format!("urn:keyloom:problem:{code}"));
         assert!(problem["detail"].as_str().is_some_and(|detail| !detail.is_empty()));
-        (self.status, problem["code"].as_str().unwrap().to_owned())
+        format!("{} {code}", self.status)
+    }
+
+    /// A header; empty if there is none.
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The keys of the items of a page.
+    #[track_caller]
+    pub(crate) fn keys(&self) -> Vec<String> {
+        keys(&self.ok())
     }
 
     /// What a refusal says.
@@ -210,6 +280,12 @@ impl Answer {
 pub(crate) fn document_path(collection: &str, key: &str) -> String {
     let key = utf8_percent_encode(key, NON_ALPHANUMERIC);
     format!("/v1/collections/{collection}/documents/{key}")
+}
+
+/// The keys of the items of a page.
+pub(crate) fn keys(page: &Json) -> Vec<String> {
+    let items = page["items"].as_array().unwrap().iter();
+    items.map(|item| item["key"].as_str().unwrap().to_owned()).collect()
 }
 
 /// One member of the data of each item of a page.

@@ -139,14 +139,28 @@ async fn s10_readers_see_the_old_set_or_the_new_one_and_never_a_mixture() {
 }
 
 #[tokio::test]
+async fn a_replaced_set_tells_what_came_and_what_went_and_leaves_the_rest() {
+    let server = Server::start(STICKERS).await;
+    let set = |values: [&str; 2]| values.map(str::to_owned);
+    store(&server, "u1", "f1", &set(["one", "two"])).await.ok();
+    let swapped = store(&server, "u1", "f1", &set(["two", "three"])).await.ok();
+    let results = swapped["results"].as_array().unwrap().iter();
+    let mut told: Vec<_> = results
+        .map(|one| (one["key"].as_str().unwrap(), one["outcome"].as_str().unwrap()))
+        .collect();
+    told.sort_unstable();
+    assert_eq!(told, [("u1#f1#one", "deleted"), ("u1#f1#three", "created")]);
+    assert_eq!(server.keys("sticker_tags", "key").await, ["u1#f1#three", "u1#f1#two"]);
+}
+
+#[tokio::test]
 async fn s11_no_values_or_too_many_are_refused_and_the_old_set_stays() {
     let server = stickers().await;
     let old = numbered("old", 3);
     store(&server, "u3", "f9", &old).await.ok();
     for values in [vec![], numbered("new", 51)] {
         let refused = store(&server, "u3", "f9", &values).await;
-        assert_eq!(refused.status / 100, 4, "{:?}", refused.body);
-        refused.refusal();
+        assert_eq!(refused.refusal(), "422 rule_violation", "{:?}", refused.body);
         assert_eq!(stored(&server, "u3", "f9").await, old);
     }
     store(&server, "u3", "f9", &numbered("new", 50)).await.ok();

@@ -1,6 +1,6 @@
 //! Health, readiness, metrics, collections and the schema.
 
-use hyper::Method;
+use axum::http::Method;
 use serde_json::json;
 
 use crate::server::{NOTES, Server};
@@ -8,15 +8,15 @@ use crate::server::{NOTES, Server};
 #[tokio::test]
 async fn health_and_readiness_are_told() {
     let server = Server::start(NOTES).await;
-    assert_eq!(server.get("/healthz").await.read()["status"], "ok");
-    let ready = server.get("/readyz").await.read();
+    assert_eq!(server.get("/healthz").await.ok()["status"], "ok");
+    let ready = server.get("/readyz").await.ok();
     assert_eq!(ready, json!({ "status": "ready", "building": [] }));
 }
 
 #[tokio::test]
 async fn metrics_count_requests_commits_and_refused_queries() {
     let server = Server::start(NOTES).await;
-    server.create("notes", &json!({ "id": "a", "rank": 1 })).await;
+    server.create("notes", &json!({ "id": "a", "rank": 1 })).await.ok();
     server.get("/v1/collections/notes/documents?rank=1").await;
     server.get("/v1/collections/notes/documents?text=x").await;
     let metrics = server.get("/metrics").await;
@@ -43,9 +43,9 @@ async fn metrics_count_requests_commits_and_refused_queries() {
 #[tokio::test]
 async fn collections_are_listed_and_shown() {
     let server = Server::start(NOTES).await;
-    server.create("notes", &json!({ "id": "a" })).await;
-    assert_eq!(server.get("/v1/collections").await.read(), json!({ "collections": ["notes"] }));
-    let shown = server.get("/v1/collections/notes").await.read();
+    server.create("notes", &json!({ "id": "a" })).await.ok();
+    assert_eq!(server.get("/v1/collections").await.ok(), json!({ "collections": ["notes"] }));
+    let shown = server.get("/v1/collections/notes").await.ok();
     assert_eq!(shown["formats"], json!([{ "template": "note:{id}", "documents": 1 }]));
     let states = shown["indexes"].as_array().unwrap().iter();
     assert!(states.clone().all(|index| index["state"] == "ready"), "{shown}");
@@ -55,31 +55,33 @@ async fn collections_are_listed_and_shown() {
 #[tokio::test]
 async fn a_schema_is_planned_applied_and_refused() {
     let server = Server::start(NOTES).await;
-    let toml = [("content-type", "application/toml")];
-    let more = b"[collections.more]\nkey = \"{id}\"\n\
+    let apply = async |path: &str, media: &'static str, body: &'static str| {
+        server.ask(Method::PUT, path).bytes(media, body).send().await
+    };
+    let toml = "application/toml";
+    let more = "[collections.more]\nkey = \"{id}\"\n\
           [collections.more.fields]\nid = { type = \"id\", required = true }\n";
-    let planned = server.send(Method::PUT, "/v1/schema?dry_run=true", &toml, more).await.read();
+    let planned = apply("/v1/schema?dry_run=true", toml, more).await.ok();
     assert_eq!(
         (&planned["applied"], &planned["steps"][0]["change"]),
         (&json!(false), &json!("collection_added"))
     );
     assert_eq!(server.get("/v1/collections/more").await.status, 404);
-    let applied = server.send(Method::PUT, "/v1/schema", &toml, more).await.read();
+    let applied = apply("/v1/schema", toml, more).await.ok();
     assert_eq!(applied["applied"], true);
     assert_eq!(server.get("/v1/collections/more").await.status, 200);
-    let again = server.json(Method::PUT, "/v1/schema", &json!({ "collections": {} })).await;
-    assert_eq!(again.read()["steps"], json!([]));
-    let wrong = server.send(Method::PUT, "/v1/schema", &toml, b"[collections.x]\nkey = 7\n").await;
-    assert_eq!(wrong.problem(), "400 invalid_argument");
-    let text =
-        server.send(Method::PUT, "/v1/schema", &[("content-type", "text/plain")], more).await;
-    assert_eq!(text.problem(), "415 invalid_argument");
+    let again = apply("/v1/schema", "application/json", r#"{"collections": {}}"#).await;
+    assert_eq!(again.ok()["steps"], json!([]));
+    let wrong = apply("/v1/schema", toml, "[collections.x]\nkey = 7\n").await;
+    assert_eq!(wrong.refusal(), "400 invalid_argument");
+    let text = apply("/v1/schema", "text/plain", more).await;
+    assert_eq!(text.refusal(), "415 invalid_argument");
 }
 
 #[tokio::test]
 async fn a_check_compares_everything() {
     let server = Server::start(NOTES).await;
-    server.create("notes", &json!({ "id": "a" })).await;
-    let report = server.post("/v1/check", &json!({})).await.read();
+    server.create("notes", &json!({ "id": "a" })).await.ok();
+    let report = server.post("/v1/check", &json!({})).await.ok();
     assert_eq!((&report["documents"], &report["problems"]), (&json!(1), &json!([])));
 }

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Method;
 use keyloom_server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,8 +15,7 @@ const ALL: &str = "/v1/collections/notes/documents";
 
 #[tokio::test]
 async fn one_request_more_than_there_are_places_is_told_to_come_back() {
-    let server = Server::with(NOTES, Config { requests_max: 1, ..Config::default() }).await;
-    let server = Arc::new(server);
+    let server = Server::configured(Config { requests_max: 1, ..Config::default() }).await;
     // A body that never ends keeps the one place.
     let mut slow = TcpStream::connect(server.address).await.unwrap();
     let head = format!(
@@ -31,7 +29,7 @@ async fn one_request_more_than_there_are_places_is_told_to_come_back() {
             break answer;
         }
     };
-    assert_eq!(refused.problem(), "503 unavailable");
+    assert_eq!(refused.refusal(), "503 unavailable");
     assert_eq!(refused.header("retry-after"), "1");
     drop(slow);
     while server.get(ALL).await.status != 200 {}
@@ -40,30 +38,26 @@ async fn one_request_more_than_there_are_places_is_told_to_come_back() {
 #[tokio::test]
 async fn a_body_that_does_not_arrive_is_given_up() {
     let config = Config { body_timeout: Duration::from_millis(30), ..Config::default() };
-    let server = Server::with(NOTES, config).await;
-    let answer = server
-        .raw(
-            format!(
-                "POST {ALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-             Content-Length: 100\r\n\r\n{{"
-            )
-            .as_bytes(),
-        )
-        .await;
+    let server = Server::configured(config).await;
+    let begun = format!(
+        "POST {ALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: 100\r\n\r\n{{"
+    );
+    let answer = server.raw(begun.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_head_that_does_not_arrive_is_given_up() {
     let config = Config { head_timeout: Duration::from_millis(30), ..Config::default() };
-    let server = Server::with(NOTES, config).await;
+    let server = Server::configured(config).await;
     let answer = server.raw(b"GET / HTTP/1.1\r\nHost: loc").await;
-    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_eq!(answer, "");
 }
 
 #[tokio::test]
 async fn one_connection_too_many_is_told_and_closed() {
-    let server = Server::with(NOTES, Config { connections_max: 1, ..Config::default() }).await;
+    let server = Server::configured(Config { connections_max: 1, ..Config::default() }).await;
     let mut first = TcpStream::connect(server.address).await.unwrap();
     let request = format!("GET {ALL} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     first.write_all(request.as_bytes()).await.unwrap();
@@ -78,22 +72,26 @@ async fn one_connection_too_many_is_told_and_closed() {
 #[tokio::test]
 async fn a_caller_who_asks_too_often_is_told() {
     let rate_limit = NonZeroU32::new(5);
-    let server = Server::with(NOTES, Config { rate_limit, ..Config::default() }).await;
-    let mut statuses = Vec::new();
-    for _ in 0..20 {
-        statuses.push(server.get(ALL).await);
+    let server = Server::configured(Config { rate_limit, ..Config::default() }).await;
+    for _ in 0..5 {
+        assert_eq!(server.get(ALL).await.status, 200);
     }
-    let refused = statuses.iter().find(|answer| answer.status == 429).unwrap();
-    assert_eq!(refused.problem(), "429 rate_limited");
+    // On a slow machine he may earn another request or two in between.
+    let refused = loop {
+        let answer = server.get(ALL).await;
+        if answer.status != 200 {
+            break answer;
+        }
+    };
+    assert_eq!(refused.refusal(), "429 rate_limited");
     assert_eq!(refused.header("retry-after"), "1");
-    assert!(statuses.iter().filter(|answer| answer.status == 200).count() >= 5);
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
 #[tokio::test]
 async fn a_deadline_ends_a_long_read_and_says_so() {
     let config = Config { deadline: Duration::ZERO, ..Config::default() };
-    let server = Server::with(NOTES, config).await;
+    let server = Server::configured(config).await;
     for batch in 0..40 {
         let operations: Vec<_> = (0..500)
             .map(|number| keyloom_engine::Operation {
@@ -108,7 +106,7 @@ async fn a_deadline_ends_a_long_read_and_says_so() {
         server.engine.batch(&keyloom_engine::Actor::Local, &operations).await.unwrap();
     }
     let scan = server.get(&format!("{ALL}?text=x&scan=100000")).await;
-    assert_eq!(scan.problem(), "503 unavailable");
+    assert_eq!(scan.refusal(), "503 unavailable");
     assert_eq!(scan.header("retry-after"), "1");
 }
 
@@ -128,7 +126,7 @@ async fn a_stop_lets_requests_finish_and_refuses_new_ones() {
     // The request is begun once another one, sent later, is answered.
     assert_eq!(server.get("/healthz").await.status, 200);
     let engine = Arc::clone(&server.engine);
-    let stopping = tokio::spawn(server.stop());
+    let stopping = tokio::spawn(async move { server.stop().await });
     while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -149,5 +147,5 @@ async fn an_address_that_others_can_reach_needs_tokens() {
     let refused = keyloom_server::bind(service, Config { listen, ..Config::default() }).await;
     let error = refused.err().unwrap().to_string();
     assert!(error.contains("keyloom token create"), "{error}");
-    assert_eq!(server.send(Method::GET, ALL, &[], b"").await.status, 200);
+    assert_eq!(server.get(ALL).await.status, 200);
 }
