@@ -2,7 +2,8 @@
 //!
 //! B1: The bytes are those that serde would write for the same type of `keyloom-api`.
 
-use keyloom_engine::{Document, Item, Page};
+use keyloom_api::Outcome;
+use keyloom_engine::{Document, Item, Listed, Page, Written};
 use serde::Serialize;
 
 use crate::wire;
@@ -20,25 +21,103 @@ pub(crate) fn document(document: &Document) -> Vec<u8> {
 /// The answer that is a page of a query.
 pub(crate) fn page(page: Page, explain: bool) -> Vec<u8> {
     let Page { items, next, cost, plan } = page;
-    let data: usize = items.iter().map(|item| item.data().len() + HEAD_BYTES).sum();
-    let mut body = Vec::with_capacity(data + HEAD_BYTES);
-    body.extend_from_slice(b"{\"items\":[");
+    let mut body = Vec::with_capacity(room(items.iter().map(Item::data)));
+    body.extend_from_slice(b"{\"items\":");
+    write_all(&mut body, &items, write_item);
+    member(&mut body, "next", &next);
+    member(&mut body, "cost", &wire::cost(cost));
+    if explain {
+        member(&mut body, "plan", &wire::plan(plan));
+    }
+    body.push(b'}');
+    body
+}
+
+/// The answer that is a page of the list matcher.
+pub(crate) fn list(listed: Listed, explain: bool) -> Vec<u8> {
+    let Listed {
+        items,
+        items_length,
+        items_page,
+        matches_length,
+        matches_pages,
+        next,
+        cost: spent,
+        plan: run,
+    } = listed;
+    let mut body = Vec::with_capacity(room(items.iter().map(|document| document.data.as_slice())));
+    body.extend_from_slice(b"{\"items\":");
+    write_all(&mut body, &items, write_document);
+    member(&mut body, "items_length", &items_length);
+    member(&mut body, "items_page", &items_page);
+    member(&mut body, "matches_length", &matches_length);
+    member(&mut body, "matches_pages", &matches_pages);
+    member(&mut body, "next", &next);
+    member(&mut body, "cost", &wire::cost(spent));
+    if explain {
+        member(&mut body, "plan", &wire::plan(run));
+    }
+    body.push(b'}');
+    body
+}
+
+/// The answer that is documents by their keys, each in its place.
+pub(crate) fn documents(found: &[Option<Document>]) -> Vec<u8> {
+    let data = found.iter().map(|found| found.as_ref().map_or(&[][..], |found| &found.data));
+    let mut body = Vec::with_capacity(room(data));
+    body.extend_from_slice(b"{\"items\":");
+    write_all(&mut body, found, |body, found| match found {
+        Some(document) => write_document(body, document),
+        None => body.extend_from_slice(b"null"),
+    });
+    body.push(b'}');
+    body
+}
+
+/// The answer that is what operations did.
+pub(crate) fn results(written: &[Written]) -> Vec<u8> {
+    let data = written.iter().map(|one| one.document().map_or(&[][..], |left| &left.data));
+    let mut body = Vec::with_capacity(room(data));
+    body.extend_from_slice(b"{\"results\":");
+    write_all(&mut body, written, write_result);
+    body.push(b'}');
+    body
+}
+
+/// About as many bytes as an answer with these data takes.
+fn room<'d>(data: impl Iterator<Item = &'d [u8]>) -> usize {
+    HEAD_BYTES + data.map(|data| data.len() + HEAD_BYTES).sum::<usize>()
+}
+
+fn write_all<T>(body: &mut Vec<u8>, items: &[T], write_one: impl Fn(&mut Vec<u8>, &T)) {
+    body.push(b'[');
     for (place, item) in items.iter().enumerate() {
         if place > 0 {
             body.push(b',');
         }
-        write_item(&mut body, item);
+        write_one(body, item);
     }
-    body.extend_from_slice(b"],\"next\":");
-    write(&mut body, &next);
-    body.extend_from_slice(b",\"cost\":");
-    write(&mut body, &wire::cost(cost));
-    if explain {
-        body.extend_from_slice(b",\"plan\":");
-        write(&mut body, &wire::plan(plan));
+    body.push(b']');
+}
+
+fn write_result(body: &mut Vec<u8>, written: &Written) {
+    let (outcome, key, version, left) = match written {
+        Written::Created(new) => (Outcome::Created, &new.key, Some(new.version), Some(new)),
+        Written::Updated(new) => (Outcome::Updated, &new.key, Some(new.version), Some(new)),
+        Written::Deleted { key, version } => (Outcome::Deleted, key, Some(*version), None),
+        Written::Absent { key } => (Outcome::Absent, key, None, None),
+    };
+    body.extend_from_slice(b"{\"outcome\":");
+    write(body, &outcome);
+    member(body, "key", key);
+    if let Some(version) = version {
+        member(body, "version", &version);
+    }
+    if let Some(document) = left {
+        body.extend_from_slice(b",\"document\":");
+        write_document(body, document);
     }
     body.push(b'}');
-    body
 }
 
 fn write_item(body: &mut Vec<u8>, item: &Item) {
@@ -58,19 +137,22 @@ fn write_document(body: &mut Vec<u8>, document: &Document) {
     let Document { key, version, created_at, updated_at, owner, description, data } = document;
     body.extend_from_slice(b"{\"key\":");
     write(body, key);
-    body.extend_from_slice(b",\"version\":");
-    write(body, version);
-    body.extend_from_slice(b",\"created_at\":");
-    write(body, created_at);
-    body.extend_from_slice(b",\"updated_at\":");
-    write(body, updated_at);
-    body.extend_from_slice(b",\"owner\":");
-    write(body, owner);
-    body.extend_from_slice(b",\"description\":");
-    write(body, description);
+    member(body, "version", version);
+    member(body, "created_at", created_at);
+    member(body, "updated_at", updated_at);
+    member(body, "owner", owner);
+    member(body, "description", description);
     body.extend_from_slice(b",\"data\":");
     body.extend_from_slice(data);
     body.push(b'}');
+}
+
+/// Writes one more member of an object; its name needs no escape.
+fn member(body: &mut Vec<u8>, name: &'static str, value: &impl Serialize) {
+    body.extend_from_slice(b",\"");
+    body.extend_from_slice(name.as_bytes());
+    body.extend_from_slice(b"\":");
+    write(body, value);
 }
 
 fn write(body: &mut Vec<u8>, value: &impl Serialize) {
@@ -79,6 +161,8 @@ fn write(body: &mut Vec<u8>, value: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
+    use keyloom_api as api;
+
     use super::*;
 
     fn stored(owner: Option<&str>, data: &str) -> Document {
@@ -93,11 +177,49 @@ mod tests {
         }
     }
 
+    /// Two documents that differ in all that can be absent.
+    fn two() -> [Document; 2] {
+        [stored(None, "{ }"), stored(Some("ü"), r#"{"a" : 1.0}"#)]
+    }
+
+    fn serde(value: &impl Serialize) -> String {
+        serde_json::to_string(value).unwrap()
+    }
+
+    fn text(body: Vec<u8>) -> String {
+        String::from_utf8(body).unwrap()
+    }
+
     #[test]
     fn b1_a_document_is_what_serde_writes() {
-        for found in [stored(None, "{ }"), stored(Some("ü"), r#"{"a" : 1.0}"#)] {
-            let expected = serde_json::to_vec(&wire::document(found.clone()).unwrap()).unwrap();
-            assert_eq!(document(&found), expected);
+        for found in two() {
+            let expected = serde(&wire::document(found.clone()).unwrap());
+            assert_eq!(text(document(&found)), expected);
         }
+    }
+
+    #[test]
+    fn b1_documents_with_one_missing_are_what_serde_writes() {
+        let [one, other] = two();
+        for found in [vec![], vec![None], vec![Some(one), None, Some(other)]] {
+            let items = found.clone().into_iter();
+            let items = items.map(|found| found.map(wire::document).transpose());
+            let expected = api::Documents { items: items.collect::<Result<_, _>>().unwrap() };
+            assert_eq!(text(documents(&found)), serde(&expected));
+        }
+    }
+
+    #[test]
+    fn b1_what_operations_did_is_what_serde_writes() {
+        let [one, other] = two();
+        let written = vec![
+            Written::Created(one),
+            Written::Updated(other),
+            Written::Deleted { key: "\"".to_owned(), version: 7 },
+            Written::Absent { key: "é".to_owned() },
+        ];
+        let results = written.clone().into_iter().map(wire::written);
+        let expected = api::BatchAnswer { results: results.collect::<Result<_, _>>().unwrap() };
+        assert_eq!(text(super::results(&written)), serde(&expected));
     }
 }

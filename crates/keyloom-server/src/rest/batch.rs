@@ -48,7 +48,7 @@ async fn batch(
         let plan = app.service.explain_write(&caller, &operations).await?;
         return answer::json(&wire::write_plan(plan));
     }
-    results(app.service.batch(&caller, &operations).await?)
+    Ok(results(&app.service.batch(&caller, &operations).await?))
 }
 
 async fn check(

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
+use axum::response::Response;
 use axum::routing::{get, post};
-use keyloom_api::{DeletedMany, DocumentBody, Documents, KeysBody, QueryBody};
+use keyloom_api::{DeletedMany, DocumentBody, KeysBody, QueryBody};
 use keyloom_engine::{Action, Written};
 
 use super::Refusal;
@@ -62,8 +63,7 @@ async fn get_many(
 ) -> Answer {
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let found = app.service.get_many(&caller, &collection, &keys).await?;
-    let items = found.into_iter().map(|found| found.map(wire::document).transpose());
-    answer::json(&Documents { items: items.collect::<Result<_, _>>()? })
+    Ok(answer::bytes(StatusCode::OK, body::documents(&found)))
 }
 
 async fn delete_many(
@@ -82,8 +82,7 @@ async fn delete_many(
     answer::json(&DeletedMany { deleted, more: done.more, cost: wire::cost(done.cost) })
 }
 
-/// The documents among what operations did.
-pub(super) fn results(written: Vec<Written>) -> Answer {
-    let results = written.into_iter().map(wire::written).collect::<Result<_, _>>()?;
-    answer::json(&keyloom_api::BatchAnswer { results })
+/// What operations did.
+pub(super) fn results(written: &[Written]) -> Response {
+    answer::bytes(StatusCode::OK, body::results(written))
 }

@@ -67,18 +67,16 @@ async fn list(
 ) -> Answer {
     let ListBody { count, explain, .. } = body;
     let list = asked::list(body);
-    let listed = app.service.list(&caller, &collection, &list).await?;
-    let mut page = wire::list(listed, explain)?;
-    if count && page.matches_length.is_none() {
+    let mut listed = app.service.list(&caller, &collection, &list).await?;
+    if count && listed.matches_length.is_none() {
         let counted = app.service.count_list(&caller, &collection, &list).await?;
-        page.matches_length = Some(counted.count);
-        page.matches_pages = pages(counted.count, list.limit);
-        let cost = wire::cost(counted.cost);
-        page.cost.keys_read += cost.keys_read;
-        page.cost.documents_read += cost.documents_read;
-        page.cost.ranges += cost.ranges;
+        listed.matches_length = Some(counted.count);
+        listed.matches_pages = pages(counted.count, list.limit);
+        listed.cost.keys_read += counted.cost.keys_read;
+        listed.cost.documents_read += counted.cost.documents_read;
+        listed.cost.ranges += counted.cost.ranges;
     }
-    answer::json(&page)
+    Ok(answer::bytes(StatusCode::OK, body::list(listed, explain)))
 }
 
 async fn keys(

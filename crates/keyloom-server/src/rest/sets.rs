@@ -49,5 +49,5 @@ async fn replace(
         leading: &leading,
         documents: &documents,
     };
-    results(app.service.replace_set(&caller, &replacement).await?)
+    Ok(results(&app.service.replace_set(&caller, &replacement).await?))
 }

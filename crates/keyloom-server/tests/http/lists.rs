@@ -8,9 +8,11 @@ use async_trait::async_trait;
 use axum::http::Method;
 use keyloom_engine::{Options, RealSystem, System};
 use keyloom_server::Config;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::server::{NOTES as RANKED, Server, document_path, keys as keys_of};
+use crate::server::{Answer, NOTES as RANKED, Server, document_path, keys as keys_of};
 
 const DOCUMENTS: &str = "/v1/collections/notes/documents";
 const LIST: &str = "/v1/collections/notes/list";
@@ -369,4 +371,25 @@ async fn a_query_tells_its_cost_and_its_plan_in_both_spellings() {
     assert_eq!(suggest["collection"], "notes");
     assert_eq!(suggest["backfill_documents"], 9);
     assert!(suggest["index"].as_str().unwrap().contains("{text}"), "{suggest}");
+}
+
+/// The bytes of an answer are those that serde writes for its type.
+#[track_caller]
+fn assert_spelt<T: Serialize + DeserializeOwned>(answer: &Answer) {
+    let value: T = serde_json::from_slice(&answer.body).unwrap();
+    let spelt = serde_json::to_string(&value).unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer.body), spelt);
+}
+
+#[tokio::test]
+async fn pages_that_are_spliced_are_spelt_like_all_other_answers() {
+    let server = ranked(3).await;
+    for body in [json!({}), json!({"limit": 2, "explain": true}), json!({"select": ["id"]})] {
+        let page = server.post("/v1/collections/notes/query", &body).await;
+        assert_spelt::<keyloom_api::Page>(&page);
+    }
+    let one = json!({"limit": 1});
+    for body in [json!({}), json!({"paginate": one, "count": true, "explain": true})] {
+        assert_spelt::<keyloom_api::ListPage>(&server.post(LIST, &body).await);
+    }
 }
