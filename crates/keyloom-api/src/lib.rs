@@ -19,9 +19,9 @@ pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Ra
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};
 pub use query::{Order, QueryBody, QueryError};
 pub use report::{
-    BatchAnswer, BatchResult, Change, ChangeKind, CheckProblem, CheckReport, Collection,
-    CollectionChange, Collections, Deleted, DeletedMany, Documents, Format, Index, Outcome,
-    PathCost, PlannedKey, Readiness, SchemaChange, StepKind, WritePlan,
+    BatchAnswer, BatchResult, Change, ChangeKind, Changed, CheckProblem, CheckReport, Collection,
+    CollectionChange, Collections, Deleted, DeletedMany, Documents, EntryChange, Format, Index,
+    Outcome, PathCost, PlannedKey, Readiness, SchemaChange, StepKind, WritePlan,
 };
 pub use request::{
     BatchBody, BatchOp, BatchOperation, CheckBody, DocumentBody, IfVersion, KeysBody, ListBody,

@@ -59,7 +59,7 @@ pub struct BatchResult {
     pub document: Option<Document>,
 }
 
-/// What happened to a document.
+/// What happened to a document or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -146,6 +146,10 @@ pub enum StepKind {
     PathRemoved,
     /// Rules changed.
     RulesChanged,
+    /// A class of the object grid is new.
+    ClassAdded,
+    /// What a class says has changed.
+    ClassChanged,
     /// Something that this release does not name.
     Other,
 }
@@ -217,15 +221,47 @@ pub struct Change {
     pub position: u64,
     /// What happened.
     pub kind: ChangeKind,
-    /// The collection.
-    pub collection: String,
-    /// The key of the document in text spelling.
-    pub key: String,
+    /// To what it happened.
+    #[serde(flatten)]
+    pub what: Changed,
     /// The version that the change gave it.
     pub version: u64,
 }
 
-/// What happened to a document.
+/// To what something happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum Changed {
+    /// To a document.
+    Document {
+        /// The collection.
+        collection: String,
+        /// The key of the document in text spelling.
+        key: String,
+    },
+    /// To an object.
+    Object {
+        /// The class.
+        class: String,
+        /// The partition.
+        partition: u16,
+        /// The identity of the object.
+        object: String,
+        /// The entries that were touched.
+        entries: Vec<EntryChange>,
+    },
+}
+
+/// What happened to an entry of an object.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EntryChange {
+    /// What happened.
+    pub kind: ChangeKind,
+    /// The key of the entry.
+    pub key: String,
+}
+
+/// What happened to a document or an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
@@ -291,12 +327,24 @@ mod tests {
         let change = Change {
             position: 3,
             kind: ChangeKind::Deleted,
-            collection: "a".to_owned(),
-            key: "k".to_owned(),
+            what: Changed::Document { collection: "a".to_owned(), key: "k".to_owned() },
             version: 9,
         };
         let text = serde_json::to_string(&change).unwrap();
         let expected = r#"{"position":3,"kind":"deleted","collection":"a","key":"k","version":9}"#;
         assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
+    }
+
+    #[test]
+    fn a_change_of_an_object_names_its_entries() {
+        let entry = EntryChange { kind: ChangeKind::Created, key: "1".to_owned() };
+        let (class, object) = ("c".to_owned(), "o".to_owned());
+        let what = Changed::Object { class, partition: 7, object, entries: vec![entry] };
+        let change = Change { position: 3, kind: ChangeKind::Updated, what, version: 9 };
+        let text = serde_json::to_string(&change).unwrap();
+        let expected = r#"{"position":3,"kind":"updated","class":"c","partition":7,"object":"o","entries":[{"kind":"created","key":"1"}],"version":9}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
     }
 }

@@ -275,7 +275,7 @@ impl Engine {
 
     /// Marks the templates that were built, and no others: somebody may have added one meanwhile.
     async fn mark_ready(&self, collection: &str, built: &[u16]) -> Result<(), Error> {
-        self.edit_catalog(collection, &|stored| {
+        self.edit_collection(collection, &|stored| {
             let paths = stored.paths.iter_mut().filter(|path| built.contains(&path.id));
             paths.for_each(|path| path.state = PathState::Ready);
         })
@@ -283,23 +283,37 @@ impl Engine {
     }
 
     async fn forget_retired(&self, collection: &str, gone: &[RetiredPath]) -> Result<(), Error> {
-        self.edit_catalog(collection, &|stored| {
+        self.edit_collection(collection, &|stored| {
             stored.retired.retain(|path| !gone.contains(path));
         })
         .await
     }
 
     /// Changes what is stored of one collection, whatever others change beside.
-    async fn edit_catalog(
+    async fn edit_collection(
         &self,
         collection: &str,
         edit: &(dyn Fn(&mut CollectionRecord) + Sync),
     ) -> Result<(), Error> {
+        self.edit_catalog(&|record| {
+            record.collections.iter_mut().filter(|stored| stored.name == collection).for_each(edit);
+        })
+        .await
+    }
+
+    /// Changes a part of the catalog, whatever others change beside.
+    pub(crate) async fn edit_catalog(
+        &self,
+        edit: &(dyn Fn(&mut CatalogRecord) + Sync),
+    ) -> Result<(), Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let current = self.reload_catalog().await?;
             let mut record = current.record.clone();
+            edit(&mut record);
+            if record == current.record {
+                return Ok(());
+            }
             record.version += 1;
-            record.collections.iter_mut().filter(|stored| stored.name == collection).for_each(edit);
             if self.store_catalog(&current, record, Vec::new()).await?.is_some() {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! The change feed: one item per document of a commit, written in that commit.
+//! The change feed: one item per document or object of a commit, written in that commit.
 //!
 //! ```text
 //! 01 | kind u8 | collection u16 | version u64 |            packed components of the document key
@@ -6,6 +6,7 @@
 //!      kind 1 created, 2 updated, 3 deleted; numbers big-endian
 //!      subjects: count u16, each as length u16 and UTF-8; they are written where the collection
 //!      shows documents to their owners only
+//! 03 | …  a change of an object, in its canonical encoding: see `ObjectStep` in `keyloom-key`
 //! ```
 //!
 //! F1: A change tells whose document it was, before and after, so that it can be shown to them when
@@ -13,6 +14,7 @@
 
 use std::time::Duration;
 
+use keyloom_key::{EntryStep, ObjectId, ObjectStep, Touched};
 use keyloom_store::{Feed, Position};
 
 use crate::catalog::Catalog;
@@ -25,6 +27,34 @@ const FORMAT: u8 = 1;
 
 /// The format of a change that says whose document it is.
 const FORMAT_PERSONAL: u8 = 2;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Of a document.
+    Document(DocumentChange),
+    /// Of an object.
+    Object(ObjectChange),
+}
+
+/// One version step of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectChange {
+    /// Where it stands in the feed; pass it on to continue behind it.
+    pub position: Position,
+    /// What happened to the object.
+    pub kind: Touched,
+    /// Its class.
+    pub class: String,
+    /// Its partition.
+    pub partition: u16,
+    /// Its identity.
+    pub id: ObjectId,
+    /// The version that the change gave it.
+    pub version: u64,
+    /// The entries that were touched, ascending by key.
+    pub entries: Vec<EntryStep>,
+}
 
 /// One change of one document. A document that moves to another key is deleted there and created
 /// here.
@@ -65,6 +95,40 @@ pub enum Retention {
     Count(u64),
     /// Those that are not older.
     Age(Duration),
+}
+
+impl Change {
+    /// Where it stands in the feed.
+    pub fn position(&self) -> Position {
+        match self {
+            Change::Document(change) => change.position,
+            Change::Object(change) => change.position,
+        }
+    }
+
+    /// The collection or the class that it belongs to.
+    pub fn home(&self) -> &str {
+        match self {
+            Change::Document(change) => &change.collection,
+            Change::Object(change) => &change.class,
+        }
+    }
+
+    /// The change of a document, if it is one.
+    pub fn into_document(self) -> Option<DocumentChange> {
+        match self {
+            Change::Document(change) => Some(change),
+            Change::Object(_) => None,
+        }
+    }
+
+    /// The change of an object, if it is one.
+    pub fn into_object(self) -> Option<ObjectChange> {
+        match self {
+            Change::Document(_) => None,
+            Change::Object(change) => Some(change),
+        }
+    }
 }
 
 impl Engine {
@@ -116,7 +180,9 @@ impl Engine {
     }
 
     /// Whether a caller may hear of a change: he may read the document, or could before it went.
-    pub fn shows(&self, actor: &Actor, change: &DocumentChange) -> bool {
+    /// Objects have no owners; who may read those of a class is up to the scopes of his token.
+    pub fn shows(&self, actor: &Actor, change: &Change) -> bool {
+        let Change::Document(change) = change else { return *actor != Actor::Anonymous };
         let catalog = self.catalog();
         let collection = catalog.collections.get(&change.collection);
         collection.is_some_and(|known| known.readable(actor).covers_subjects(&change.subjects))
@@ -124,11 +190,7 @@ impl Engine {
 
     /// At most `limit` changes behind a position, in commit order; of all callers: what is passed
     /// on goes through [`Engine::shows`].
-    pub async fn changes(
-        &self,
-        after: Position,
-        limit: usize,
-    ) -> Result<Vec<DocumentChange>, Error> {
+    pub async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, Error> {
         if limit > PAGE_LIMIT_MAX {
             return Err(Error::LimitExceeded {
                 what: "changes of a page".to_owned(),
@@ -138,15 +200,22 @@ impl Engine {
         }
         let changes = self.store.changes(after, limit).await?;
         let mut catalog = self.catalog();
-        let known =
-            |bytes: &[u8]| collection_of(bytes).is_none_or(|id| catalog.by_id(id).is_some());
-        // Somebody else may have added a collection since the catalog was read.
+        let known = |bytes: &[u8]| {
+            let known = |id| catalog.by_id(id).is_some() || catalog.class_by_id(id).is_some();
+            collection_of(bytes).is_none_or(known)
+        };
+        // Somebody else may have added a collection or a class since the catalog was read.
         if !changes.iter().all(|change| known(&change.bytes)) {
             catalog = self.reload_catalog().await?;
         }
         let mut decoded = Vec::with_capacity(changes.len());
         for change in changes {
-            decoded.push(decode_change(&catalog, change.position, &change.bytes)?);
+            let (position, bytes) = (change.position, change.bytes.as_slice());
+            decoded.push(if ObjectStep::is_step(bytes) {
+                Change::Object(decode_step(&catalog, position, bytes)?)
+            } else {
+                Change::Document(decode_change(&catalog, position, bytes)?)
+            });
         }
         Ok(decoded)
     }
@@ -177,16 +246,26 @@ pub(crate) fn encode_change(
     bytes
 }
 
-/// The collection that a change belongs to, as far as its bytes tell.
+/// The collection or class that a change belongs to, as far as its bytes tell.
 fn collection_of(bytes: &[u8]) -> Option<u16> {
     let (_, rest) = bytes.split_first_chunk::<2>()?;
     rest.first_chunk().map(|id| u16::from_be_bytes(*id))
 }
 
-/// The version that a change gave its document, as far as its bytes tell.
+/// The version that a change gave its document or object, as far as its bytes tell.
 fn version_of(bytes: &[u8]) -> Option<u64> {
-    let (_, rest) = bytes.split_first_chunk::<4>()?;
+    let before = if ObjectStep::is_step(bytes) { 6 } else { 4 };
+    let (_, rest) = bytes.split_at_checked(before)?;
     rest.first_chunk().map(|version| u64::from_be_bytes(*version))
+}
+
+fn decode_step(catalog: &Catalog, position: Position, bytes: &[u8]) -> Result<ObjectChange, Error> {
+    let damaged = |detail: String| Error::corrupt(format!("change {}: {detail}", position.0));
+    let step = ObjectStep::read(bytes).map_err(|error| damaged(error.to_string()))?;
+    let ObjectStep { kind, class, partition, version, id, entries } = step;
+    let class = catalog.class_by_id(class);
+    let class = class.ok_or_else(|| damaged("its class is unknown".to_owned()))?.name.clone();
+    Ok(ObjectChange { position, kind, class, partition, id, version, entries })
 }
 
 fn decode_change(

@@ -31,6 +31,14 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
+    /// There is no such class.
+    #[error("there is no class `{class}`; there are: {known}")]
+    UnknownClass {
+        /// The name that was asked for.
+        class: String,
+        /// The names that exist.
+        known: String,
+    },
     /// There is no document with this key.
     #[error("no document `{key}` in `{collection}`")]
     NotFound {
@@ -172,7 +180,9 @@ impl Error {
             Error::Invalid { .. } | Error::Schema { .. } | Error::ChangesGone { .. } => {
                 "invalid_argument"
             }
-            Error::UnknownCollection { .. } | Error::NotFound { .. } => "not_found",
+            Error::UnknownCollection { .. }
+            | Error::UnknownClass { .. }
+            | Error::NotFound { .. } => "not_found",
             Error::UniqueViolation { .. } => "unique_violation",
             Error::RuleViolation { .. } => "rule_violation",
             Error::Unauthenticated { .. } => "unauthenticated",

@@ -14,6 +14,7 @@ mod engine;
 mod error;
 pub mod limits;
 mod list;
+mod object;
 mod pause;
 mod query;
 mod read;
@@ -23,15 +24,20 @@ mod token;
 mod write;
 
 pub use catalog::{PathCost, SchemaChange, SchemaStep};
-pub use changes::{ChangeKind, DocumentChange, Retention};
+pub use changes::{Change, ChangeKind, DocumentChange, ObjectChange, Retention};
 pub use check::{CheckReport, Problem, Repair};
 pub use document::Document;
 pub use engine::{
     Actor, CollectionInfo, Engine, EngineTally, IndexInfo, Mode, Options, RetryPolicy,
 };
 pub use error::{Error, NoIndex};
+pub use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectStep, Touched};
 pub use keyloom_store::{Direction, Feed, Position, Tally};
 pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
+pub use object::{
+    EntriesRead, EntryBatch, Object, ObjectAt, ObjectContent, ObjectStats, ObjectWritten,
+    Partition, Rollout, Val, ValKind,
+};
 pub use query::{
     Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,
     Query, ScanNote, Sort, Test,

@@ -98,3 +98,31 @@ pub const SET_DOCUMENTS_MAX: usize = 1000;
 
 /// The most problems that a check lists. Who has more has one cause for all of them.
 pub const CHECK_PROBLEMS_MAX: usize = 1000;
+
+/// The most partitions of a class. Their numbers are two bytes in every key.
+pub const PARTITIONS_MAX: u32 = 65_536;
+
+/// The most functions of a class.
+pub const FUNCTIONS_MAX: usize = 256;
+
+/// The longest an invocation may take, in milliseconds.
+pub const FUNCTION_TIMEOUT_MS_MAX: u64 = 600_000;
+
+/// The largest value of an entry, in bytes: as large as a document.
+pub const ENTRY_BYTES_MAX: usize = 1 << 20;
+
+/// The most entries of an object. It is replaced and deleted in one commit, which is never split.
+pub const OBJECT_ENTRIES_MAX: usize = 10_000;
+
+/// The most bytes of all values of an object: half of what the embedded stores take in one commit,
+/// so that it can be replaced by another one.
+pub const OBJECT_BYTES_MAX: usize = 16 << 20;
+
+/// The most entries that one batch sets and deletes.
+pub const ENTRY_BATCH_MAX: usize = 1000;
+
+/// The most functions that one event configuration names.
+pub const EVENT_TARGETS_MAX: usize = 256;
+
+/// The most events that one commit writes for delivery.
+pub const COMMIT_EVENTS_MAX: usize = 1000;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
-    Action, Actor, CheckReport, CollectionInfo, Cost, Counted, Document, DocumentChange, Engine,
+    Action, Actor, Change, CheckReport, CollectionInfo, Cost, Counted, Document, Engine,
     EngineTally, Error, Existence, Feed, Identity, KeyPage, KeyQuery, List, Listed, NewToken,
     Operation, Page, Plan, Position, Precondition, Query, Repair, Retention, Right, SchemaChange,
     Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
@@ -275,9 +275,8 @@ impl Service {
     }
 
     /// Whether a caller may hear of a change.
-    pub fn shows(&self, caller: &Identity, change: &DocumentChange) -> bool {
-        caller.scopes.allow(&change.collection, Right::Read)
-            && self.engine.shows(&caller.actor, change)
+    pub fn shows(&self, caller: &Identity, change: &Change) -> bool {
+        caller.scopes.allow(change.home(), Right::Read) && self.engine.shows(&caller.actor, change)
     }
 
     /// Refuses whoever does not administer the database.
@@ -334,11 +333,7 @@ impl Service {
 
     /// At most `limit` changes behind a position, in commit order, of all callers: what is passed
     /// on goes through [`Service::shows`].
-    pub async fn changes(
-        &self,
-        after: Position,
-        limit: usize,
-    ) -> Result<Vec<DocumentChange>, Error> {
+    pub async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, Error> {
         self.engine.changes(after, limit).await
     }
 

@@ -137,14 +137,41 @@ pub fn token_page(page: engine::TokenPage) -> api::TokenPage {
 }
 
 /// An item of the feed.
-pub fn change(change: engine::DocumentChange) -> api::Change {
+pub fn change(change: engine::Change) -> api::Change {
+    match change {
+        engine::Change::Document(change) => document_change(change),
+        engine::Change::Object(change) => object_change(change),
+    }
+}
+
+fn document_change(change: engine::DocumentChange) -> api::Change {
     let engine::DocumentChange { position, kind, collection, key, version, subjects: _ } = change;
     let kind = match kind {
         engine::ChangeKind::Created => api::ChangeKind::Created,
         engine::ChangeKind::Updated => api::ChangeKind::Updated,
         engine::ChangeKind::Deleted => api::ChangeKind::Deleted,
     };
-    api::Change { position: position.0, kind, collection, key, version }
+    let what = api::Changed::Document { collection, key };
+    api::Change { position: position.0, kind, what, version }
+}
+
+fn object_change(change: engine::ObjectChange) -> api::Change {
+    let engine::ObjectChange { position, kind, class, partition, id, version, entries } = change;
+    let entry = |engine::EntryStep { kind, key }| api::EntryChange {
+        kind: touched(kind),
+        key: key.to_string(),
+    };
+    let entries = entries.into_iter().map(entry).collect();
+    let what = api::Changed::Object { class, partition, object: id.to_string(), entries };
+    api::Change { position: position.0, kind: touched(kind), what, version }
+}
+
+fn touched(kind: engine::Touched) -> api::ChangeKind {
+    match kind {
+        engine::Touched::Created => api::ChangeKind::Created,
+        engine::Touched::Updated => api::ChangeKind::Updated,
+        engine::Touched::Deleted => api::ChangeKind::Deleted,
+    }
 }
 
 /// What a check found.
@@ -224,6 +251,8 @@ fn step(step: engine::SchemaStep) -> api::CollectionChange {
         Step::RulesChanged { collection, check_documents } => {
             (api::StepKind::RulesChanged, collection, None, Some(check_documents))
         }
+        Step::ClassAdded { class } => (api::StepKind::ClassAdded, class, None, None),
+        Step::ClassChanged { class } => (api::StepKind::ClassChanged, class, None, None),
         // A step of a newer engine: at least it is told that there is one.
         _ => (api::StepKind::Other, String::new(), None, None),
     };

@@ -1,6 +1,6 @@
 //! `keyloom changes`: what was written, in the order of the commits.
 
-use keyloom_api::ChangeKind;
+use keyloom_api::{ChangeKind, Changed};
 
 use super::Session;
 use crate::args::Changes;
@@ -22,13 +22,19 @@ pub(super) async fn run(session: &mut Session<'_>, changes: &Changes) -> Result<
             ChangeKind::Updated => "updated",
             ChangeKind::Deleted => "deleted",
         };
+        let (home, key) = match &change.what {
+            Changed::Document { collection, key } => (collection.clone(), visible(key)),
+            Changed::Object { class, partition, object, .. } => {
+                (format!("{class}/{partition}"), visible(object))
+            }
+        };
         table.row([
             change.position.to_string(),
             // A version is the time of its commit in microseconds, or a little later.
             i64::try_from(change.version / 1000).map(times::render).unwrap_or_default(),
             kind.to_owned(),
-            change.collection.clone(),
-            visible(&change.key),
+            home,
+            key,
         ]);
     }
     session.output.table(&table)?;

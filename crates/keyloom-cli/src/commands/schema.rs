@@ -119,6 +119,8 @@ fn tell_change(output: &mut Output, change: &SchemaChange) -> Result<(), Failure
             StepKind::PathAdded => "new",
             StepKind::PathRemoved => "removed",
             StepKind::RulesChanged => "changed rules",
+            StepKind::ClassAdded => "new class",
+            StepKind::ClassChanged => "changed class",
             StepKind::Other => "changed",
         };
         let mut line = format!("{collection}: {what}");

@@ -10,7 +10,7 @@ use super::field::{Field, FieldKind};
 use super::record::{CatalogRecord, CollectionRecord, PathRole, PathState};
 use super::{
     CREATED_AT, Capacity, Catalog, Collection, Condition, Freeze, Index, OWNER, Path, Set, Source,
-    UPDATED_AT, Unique, link, size,
+    UPDATED_AT, Unique, class, link, size,
 };
 use crate::access::Access;
 use crate::error::Error;
@@ -35,7 +35,8 @@ pub(crate) fn compile(
     link::link(&mut collections)?;
     let collections =
         collections.into_iter().map(|(name, collection)| (name, Arc::new(collection))).collect();
-    Ok(Catalog { stamp, record, collections })
+    let classes = class::compile_classes(&record.classes)?;
+    Ok(Catalog { stamp, record, collections, classes })
 }
 
 /// An [`Error::Schema`] somewhere in a collection.
@@ -50,7 +51,7 @@ pub(super) fn wrong(collection: &str, at: &str, detail: impl Into<String>) -> Er
 
 fn compile_collection(stored: &CollectionRecord) -> Result<Collection, Error> {
     let (name, schema) = (stored.name.as_str(), &stored.schema);
-    check_collection_name(name)?;
+    check_name(name).map_err(|detail| wrong(name, "", detail))?;
     let fields = compile_fields(name, schema)?;
     let next_fields = match &stored.next_schema {
         Some(next) => Some(compile_fields(name, next)?),
@@ -91,17 +92,14 @@ fn compile_collection(stored: &CollectionRecord) -> Result<Collection, Error> {
     Ok(collection)
 }
 
-fn check_collection_name(name: &str) -> Result<(), Error> {
+/// Refuses what cannot be the name of a collection or a class.
+pub(super) fn check_name(name: &str) -> Result<(), &'static str> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic());
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if first && name.len() <= 64 && name.chars().all(plain) {
         return Ok(());
     }
-    Err(wrong(
-        name,
-        "",
-        "a collection name is a letter, then letters, digits, `_`, `-`, at most 64",
-    ))
+    Err("a name is a letter, then letters, digits, `_`, `-`, at most 64")
 }
 
 fn compile_fields(name: &str, schema: &CollectionSchema) -> Result<Vec<Field>, Error> {

@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use super::class;
 use super::compile::{ONE_PER_OWNER, wrong};
 use super::record::{
-    CatalogRecord, CollectionRecord, PathRecord, PathRole, PathState, RetiredPath,
+    CatalogRecord, ClassRecord, CollectionRecord, PathRecord, PathRole, PathState, RetiredPath,
 };
 use crate::error::Error;
 use crate::limits::COLLECTIONS_MAX;
-use crate::schema::{CollectionSchema, Schema, Words};
+use crate::schema::{ClassSchema, CollectionSchema, Schema, Words};
 
 /// What a schema changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,16 @@ pub enum SchemaStep {
         collection: String,
         /// How many stored documents are checked.
         check_documents: u64,
+    },
+    /// A class is new.
+    ClassAdded {
+        /// Its name.
+        class: String,
+    },
+    /// What a class says has changed.
+    ClassChanged {
+        /// Its name.
+        class: String,
     },
 }
 
@@ -98,11 +109,50 @@ pub(crate) fn evolve(
             }
         }
     }
+    for (name, wanted) in &schema.classes {
+        steps.extend(change_class(&mut record, name, wanted)?);
+    }
+    let clash = record.classes.iter().map(|class| &class.name);
+    let mut clash = clash.filter(|name| record.collections.iter().any(|c| c.name == **name));
+    if let Some(name) = clash.next() {
+        return Err(class::wrong(name, "", "a collection has this name: choose another one"));
+    }
     if record != *current {
         record.version += 1;
     }
     let change = SchemaChange { version: record.version, steps };
     Ok(Evolution { record, recheck, change })
+}
+
+/// Adds a class, or makes a stored one what is wanted; says what changed.
+fn change_class(
+    record: &mut CatalogRecord,
+    name: &str,
+    wanted: &ClassSchema,
+) -> Result<Option<SchemaStep>, Error> {
+    let class = name.to_owned();
+    let Some(stored) = record.classes.iter_mut().find(|stored| stored.name == name) else {
+        if record.collections.len() + record.classes.len() >= COLLECTIONS_MAX {
+            let detail = format!("there are {COLLECTIONS_MAX} collections and classes already");
+            return Err(class::wrong(name, "", detail));
+        }
+        let id = record.next_collection;
+        record.classes.push(ClassRecord { name: class.clone(), id, schema: wanted.clone() });
+        record.next_collection += 1;
+        return Ok(Some(SchemaStep::ClassAdded { class }));
+    };
+    if wanted.partitions < stored.schema.partitions {
+        let detail = format!(
+            "there are {} partitions, and objects may be in all of them: their number only grows",
+            stored.schema.partitions
+        );
+        return Err(class::wrong(name, "partitions", detail));
+    }
+    if stored.schema == *wanted {
+        return Ok(None);
+    }
+    stored.schema = wanted.clone();
+    Ok(Some(SchemaStep::ClassChanged { class }))
 }
 
 /// What is derived counts every document from the first one on.
@@ -131,8 +181,9 @@ fn add_collection(
     name: &str,
     schema: &CollectionSchema,
 ) -> Result<(), Error> {
-    if record.collections.len() >= COLLECTIONS_MAX {
-        return Err(wrong(name, "", format!("there are {COLLECTIONS_MAX} collections already")));
+    if record.collections.len() + record.classes.len() >= COLLECTIONS_MAX {
+        let detail = format!("there are {COLLECTIONS_MAX} collections and classes already");
+        return Err(wrong(name, "", detail));
     }
     let mut stored = CollectionRecord {
         name: name.to_owned(),

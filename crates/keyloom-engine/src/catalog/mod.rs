@@ -6,6 +6,7 @@
 //!     never be taken for those of another.
 //! K3: No key that a valid document can make is longer than the store takes.
 
+mod class;
 mod compile;
 mod evolve;
 mod field;
@@ -25,6 +26,7 @@ use crate::engine::Mode;
 use crate::error::Error;
 use crate::schema::{CollectionSchema, OnePerOwner, WhenFull};
 
+pub(crate) use class::{Class, Classes, check_targets};
 pub(crate) use compile::compile;
 pub(crate) use evolve::{Evolution, evolve};
 pub use evolve::{SchemaChange, SchemaStep};
@@ -42,6 +44,8 @@ pub(crate) struct Catalog {
     pub(crate) record: CatalogRecord,
     /// The collections, by name.
     pub(crate) collections: BTreeMap<String, Arc<Collection>>,
+    /// The classes of the object grid, by name.
+    pub(crate) classes: Classes,
 }
 
 /// One collection as it is in force.
@@ -162,12 +166,21 @@ impl Catalog {
     pub(crate) fn collection(&self, name: &str) -> Result<&Arc<Collection>, Error> {
         self.collections.get(name).ok_or_else(|| Error::UnknownCollection {
             collection: name.to_owned(),
-            known: if self.collections.is_empty() {
-                "none yet, apply a schema first".to_owned()
-            } else {
-                self.collections.keys().cloned().collect::<Vec<_>>().join(", ")
-            },
+            known: names(&self.collections),
         })
+    }
+
+    /// The class with this name.
+    pub(crate) fn class(&self, name: &str) -> Result<&Arc<Class>, Error> {
+        self.classes.get(name).ok_or_else(|| Error::UnknownClass {
+            class: name.to_owned(),
+            known: names(&self.classes),
+        })
+    }
+
+    /// The class with this id.
+    pub(crate) fn class_by_id(&self, id: u16) -> Option<&Arc<Class>> {
+        self.classes.values().find(|class| class.id == id)
     }
 
     /// The collection with this id.
@@ -307,6 +320,14 @@ impl Path {
     pub(crate) fn parse(&self, text: &str) -> Result<Vec<Value>, Error> {
         self.template.parse(text).map_err(|error| Error::invalid(error.to_string()))
     }
+}
+
+/// What there is, in one line.
+fn names<T>(known: &BTreeMap<String, T>) -> String {
+    if known.is_empty() {
+        return "none yet, apply a schema first".to_owned();
+    }
+    known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// The bytes that most keys have room in.

@@ -2,14 +2,15 @@
 //! checked commit.
 //!
 //! ```text
-//! 01 | JSON: {"version", "secret", "next_collection", "collections": [...]}
+//! 01 | JSON: {"version", "secret", "next_collection", "collections": [...], "classes"?, "rollout"?}
 //! ```
 
 use keyloom_key::{Head, Space};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::schema::CollectionSchema;
+use crate::object::Rollout;
+use crate::schema::{ClassSchema, CollectionSchema};
 
 /// The format of the record, its first byte.
 const FORMAT: u8 = 1;
@@ -24,6 +25,19 @@ pub(crate) struct CatalogRecord {
     /// The id of the next new collection.
     pub(crate) next_collection: u16,
     pub(crate) collections: Vec<CollectionRecord>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) classes: Vec<ClassRecord>,
+    /// What the object grid takes and shows.
+    #[serde(default, skip_serializing_if = "Rollout::is_default")]
+    pub(crate) rollout: Rollout,
+}
+
+/// What is stored of one class. Its id comes from the same counter as those of collections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ClassRecord {
+    pub(crate) name: String,
+    pub(crate) id: u16,
+    pub(crate) schema: ClassSchema,
 }
 
 /// What is stored of one collection.

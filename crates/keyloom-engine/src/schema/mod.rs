@@ -5,6 +5,8 @@
 //! S2: A member that is not known is an error, so that a typing error never turns a rule off.
 
 mod access;
+mod class;
+mod event;
 mod field;
 
 use std::collections::BTreeMap;
@@ -15,15 +17,20 @@ use crate::error::Error;
 use crate::limits::SCHEMA_BYTES_MAX;
 
 pub use access::{AccessRule, AccessSchema};
+pub use class::{ClassSchema, FunctionSchema};
+pub use event::{DataTrigger, Event, FuncTrigger, TriggerTarget};
 pub use field::{FieldSchema, Length, Transitions, Words};
 
-/// Collections by name, as one or more files declare them.
+/// Collections and classes by name, as one or more files declare them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
     /// The collections, by name.
     #[serde(default)]
     pub collections: BTreeMap<String, CollectionSchema>,
+    /// The classes of the object grid, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<String, ClassSchema>,
 }
 
 /// How the documents of one collection are built, checked and found.
@@ -174,16 +181,23 @@ impl Schema {
         })
     }
 
-    /// Adds the collections of another file. A collection may be declared once only.
+    /// Adds the collections and classes of another file. Each may be declared once only.
     pub fn merge(&mut self, other: Schema) -> Result<(), Error> {
+        let twice = |at: String| Error::Schema {
+            at,
+            detail: "declared in two files: keep one of them".to_owned(),
+        };
         for (name, collection) in other.collections {
             if self.collections.contains_key(&name) {
-                return Err(Error::Schema {
-                    at: format!("collections.{name}"),
-                    detail: "declared in two files: keep one of them".to_owned(),
-                });
+                return Err(twice(format!("collections.{name}")));
             }
             self.collections.insert(name, collection);
+        }
+        for (name, class) in other.classes {
+            if self.classes.contains_key(&name) {
+                return Err(twice(format!("classes.{name}")));
+            }
+            self.classes.insert(name, class);
         }
         Ok(())
     }

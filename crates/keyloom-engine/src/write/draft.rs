@@ -66,12 +66,13 @@ pub(super) fn tombstone_keys(commit: &Commit, reasons: &[Reason]) -> Vec<Vec<u8>
 
 /// A record that the commit puts, and where to look for what came after it.
 #[derive(Clone, Debug)]
-pub(super) struct Witness {
-    /// The key of a document that is written, or of the tombstone of one that is deleted.
-    pub(super) key: Vec<u8>,
+pub(crate) struct Witness {
+    /// The key of a document or of an object's metadata that is written, or of the tombstone of one
+    /// that is deleted.
+    pub(crate) key: Vec<u8>,
     /// The other one of the two.
-    pub(super) beside: Vec<u8>,
-    pub(super) version: u64,
+    pub(crate) beside: Vec<u8>,
+    pub(crate) version: u64,
 }
 
 /// What a draft is built from beside the changes.

@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::limits::{
     BATCH_OPERATIONS_MAX, CODE_ATTEMPTS_MAX, OUTCOME_ATTEMPTS_MAX, REPLAN_ATTEMPTS_MAX,
 };
+use crate::object::Metadata;
 use crate::read::key_from_claim;
 use crate::token::check_subject;
 
@@ -62,25 +63,36 @@ impl Engine {
         }
         let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
         let commit = Arc::new(commit);
-        let conflict_at = |check| conflict_at(check, &commit, &reasons);
+        match self.land(&commit, &witness).await? {
+            Landed::Committed => Ok(Tried::Committed(written)),
+            Landed::Conflict { check } => conflict_at(check, &commit, &reasons),
+        }
+    }
+
+    /// Commits, whatever becomes of the reply: a lost one is looked up by what the witness says.
+    pub(crate) async fn land(
+        &self,
+        commit: &Arc<Commit>,
+        witness: &Witness,
+    ) -> Result<Landed, Error> {
         let mut lost = None;
         // The commit checks what it changes, so a second copy of it never applies twice: it is safe
         // to send it again while there is no trace of the first.
         for _ in 0..OUTCOME_ATTEMPTS_MAX {
-            let (conflict, error) =
-                match (self.store.commit(Arc::clone(&commit)).await, lost.take()) {
-                    (Ok(CommitOutcome::Committed { .. }), _) => {
-                        return Ok(Tried::Committed(written));
-                    }
-                    (Ok(CommitOutcome::Conflict { check }), None) => return conflict_at(check),
-                    (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
-                    (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
-                    (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
-                    (Err(error), None) => return Err(error.into()),
-                };
-            match (self.trace(&commit, &witness).await, conflict) {
-                (Ok(Trace::Written), _) => return Ok(Tried::Committed(written)),
-                (Ok(Trace::None), Some(check)) => return conflict_at(check),
+            let (conflict, error) = match (self.store.commit(Arc::clone(commit)).await, lost.take())
+            {
+                (Ok(CommitOutcome::Committed { .. }), _) => return Ok(Landed::Committed),
+                (Ok(CommitOutcome::Conflict { check }), None) => {
+                    return Ok(Landed::Conflict { check });
+                }
+                (Ok(CommitOutcome::Conflict { check }), Some(error)) => (Some(check), error),
+                (Err(error @ StoreError::OutcomeUnknown { .. }), _) => (None, error),
+                (Err(_), Some(error)) => return Err(Error::OutcomeUnknown(error)),
+                (Err(error), None) => return Err(error.into()),
+            };
+            match (self.trace(commit, witness).await, conflict) {
+                (Ok(Trace::Written), _) => return Ok(Landed::Committed),
+                (Ok(Trace::None), Some(check)) => return Ok(Landed::Conflict { check }),
                 (Ok(Trace::None), None) => lost = Some(error),
                 (Ok(Trace::Covered) | Err(_), _) => return Err(Error::OutcomeUnknown(error)),
             }
@@ -206,7 +218,15 @@ enum Trace {
     Covered,
 }
 
-/// How a commit ended.
+/// How a commit ended in the store.
+pub(crate) enum Landed {
+    /// It is written.
+    Committed,
+    /// This check did not hold, and nothing is written.
+    Conflict { check: usize },
+}
+
+/// How the commit of operations ended.
 pub(super) enum Tried {
     Committed(Vec<(usize, Written)>),
     Conflict(Conflict),
@@ -228,10 +248,11 @@ fn conflict_at(check: usize, commit: &Commit, reasons: &[Reason]) -> Result<Trie
     Ok(Tried::Conflict(Conflict { reason: reason.clone(), key: failed.key.clone(), tombstones }))
 }
 
-/// The version that a document or its tombstone holds.
+/// The version that a document, an object or a tombstone holds.
 fn version_of(key: &[u8], value: &[u8]) -> Result<u64, Error> {
     match Head::read(key).map_err(|error| Error::corrupt(error.to_string()))?.0.space {
         Space::Tombstone => Ok(Tombstone::decode(value)?.version),
+        Space::Object => Ok(Metadata::decode(value)?.version),
         _ => Ok(HeadRecord::decode(value)?.version),
     }
 }

@@ -28,6 +28,8 @@ mod set;
 mod update;
 
 pub(crate) use change::tombstone_key;
+pub(crate) use draft::Witness;
+pub(crate) use drive::Landed;
 pub use explain::{PlannedKey, WritePlan};
 pub(crate) use rules::{check_defaults, check_rules};
 pub use set::SetReplacement;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use keyloom_engine::{
-    Action, Actor, ChangeKind, CheckReport, Document, Engine, Error, Mode, Operation, Options,
-    Position, Precondition, Repair, SchemaChange, Written,
+    Action, Actor, Change, ChangeKind, CheckReport, Document, DocumentChange, Engine, Error, Mode,
+    Operation, Options, Position, Precondition, Repair, SchemaChange, Written,
 };
 use keyloom_key::{Head, Space};
 use keyloom_store::faults::FaultStore;
@@ -156,8 +156,7 @@ impl Database {
 
     /// The feed as lines: `created approvals approval:record:…`.
     pub(crate) fn feed(&self) -> Vec<String> {
-        let changes = block_on(self.engine.changes(Position(0), 1000)).unwrap();
-        let lines = changes.into_iter().map(|change| {
+        let lines = self.changes(Position(0), 1000).into_iter().map(|change| {
             let kind = match change.kind {
                 ChangeKind::Created => "created",
                 ChangeKind::Updated => "updated",
@@ -166,6 +165,12 @@ impl Database {
             format!("{kind} {} {}", change.collection, change.key)
         });
         lines.collect()
+    }
+
+    /// The changes of documents behind a position.
+    pub(crate) fn changes(&self, after: Position, limit: usize) -> Vec<DocumentChange> {
+        let changes = block_on(self.engine.changes(after, limit)).unwrap();
+        changes.into_iter().filter_map(Change::into_document).collect()
     }
 
     /// How many documents a collection says that it has.

@@ -79,12 +79,13 @@ fn p01_a_decision_is_visible_whole_or_not_at_all_whatever_store_call_fails() {
             fresh,
             |database| {
                 let pending = block_on(database.engine.changes(Default::default(), 1))?.remove(0);
+                let pending = pending.into_document().unwrap();
                 let patch = action::patch(&pending.key, Precondition::Any, &decide);
                 database.execute("approvals", patch)
             },
             |database, result| {
                 let pending = index_sizes(database)[1];
-                let stored = block_on(database.engine.changes(Default::default(), 9)).unwrap();
+                let stored = database.changes(Default::default(), 9);
                 let stored = database.get("approvals", &stored[0].key).unwrap();
                 let approved = data(&stored)["status"] == "approved";
                 assert_eq!(pending, usize::from(!approved), "{fault:?}");

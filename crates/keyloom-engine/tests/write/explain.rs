@@ -24,6 +24,7 @@ fn shape(entry: &Entry) -> Shape {
         Space::Counter => "counter",
         Space::Catalog => "catalog",
         Space::Token => "token",
+        Space::Object | Space::LegacyObject | Space::Outbox | Space::Invocation => "object",
     };
     (kind, entry.key.len(), entry.stored.value.len())
 }

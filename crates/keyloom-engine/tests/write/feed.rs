@@ -25,7 +25,7 @@ fn changes_come_in_commit_order_with_the_version_that_they_gave() {
     let patched = database.patch("notes", &created, &json!({})).unwrap();
     let other = database.create("notes", &note("a")).unwrap();
     database.delete("notes", "note:b").unwrap();
-    let changes = block_on(database.engine.changes(Position(0), 10)).unwrap();
+    let changes = database.changes(Position(0), 10);
     let seen: Vec<_> = changes.iter().map(|c| (c.kind, c.key.as_str(), c.version)).collect();
     let deleted = changes.last().unwrap().version;
     assert_eq!(
@@ -73,7 +73,7 @@ fn pages_of_any_size_add_up_to_the_whole_feed() {
             let page = block_on(database.engine.changes(after, size)).unwrap();
             assert!(page.len() <= size);
             let Some(last) = page.last() else { break };
-            after = last.position;
+            after = last.position();
             seen.extend(page);
         }
         assert_eq!(seen, whole, "pages of {size}");
@@ -115,7 +115,7 @@ fn only_the_newest_changes_are_kept_and_who_stands_before_them_is_told() {
     block_on(database.engine.trim_changes(Retention::Count(2))).unwrap();
     let feed = block_on(database.engine.feed()).unwrap();
     assert_eq!(feed, Feed { trimmed: Position(3), last: Position(5) });
-    let kept = block_on(database.engine.changes(Position(3), 10)).unwrap();
+    let kept = database.changes(Position(3), 10);
     assert_eq!(
         kept.iter().map(|change| change.key.as_str()).collect::<Vec<_>>(),
         ["note:d", "note:e"]

@@ -244,5 +244,5 @@ fn the_fields_and_the_indexes_of_a_collection_and_the_collections_of_a_store() {
     };
     assert_eq!(apply(&collections(COLLECTIONS_MAX)), "ok");
     let refused = apply(&collections(COLLECTIONS_MAX + 1));
-    assert!(refused.ends_with("there are 1000 collections already"), "{refused}");
+    assert!(refused.ends_with("there are 1000 collections and classes already"), "{refused}");
 }

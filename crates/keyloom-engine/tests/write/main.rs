@@ -24,6 +24,8 @@ mod feed;
 #[cfg(test)]
 mod limits;
 #[cfg(test)]
+mod object;
+#[cfg(test)]
 mod retries;
 #[cfg(test)]
 mod rules;

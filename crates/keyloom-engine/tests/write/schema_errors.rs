@@ -52,7 +52,7 @@ fn what_the_table_below_adds_to_is_fine() {
 
 #[test]
 fn names_of_collections_and_fields() {
-    let name = "a collection name is a letter, then letters, digits, `_`, `-`, at most 64";
+    let name = "a name is a letter, then letters, digits, `_`, `-`, at most 64";
     for bad in ["1a", "a.b", "", "ä", &"a".repeat(65)] {
         let schema = collection("").replace("[collections.c]", &format!("[collections.\"{bad}\"]"));
         check(&schema, &format!("{bad}: {name}"));

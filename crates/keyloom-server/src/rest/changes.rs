@@ -21,7 +21,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use futures_util::stream;
 use keyloom_engine::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX};
-use keyloom_engine::{DocumentChange, Error, Identity, Position};
+use keyloom_engine::{Change, Error, Identity, Position};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::sleep;
 
@@ -81,8 +81,8 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn takes(&self, app: &App, change: &DocumentChange) -> bool {
-        self.collection.as_ref().is_none_or(|name| *name == change.collection)
+    fn takes(&self, app: &App, change: &Change) -> bool {
+        self.collection.as_ref().is_none_or(|name| *name == *change.home())
             && app.service.shows(&self.caller, change)
     }
 }
@@ -130,7 +130,7 @@ async fn page(app: &App, wanted: &Wanted, after: Position, limit: usize) -> Answ
             if found == limit {
                 break;
             }
-            reached = change.position;
+            reached = change.position();
             if wanted.takes(app, &change) {
                 found += 1;
                 write_json(&mut body, change);
@@ -225,11 +225,11 @@ impl Reader {
         loop {
             let changes = self.app.service.changes(self.reached, PAGE_LIMIT_DEFAULT).await?;
             let Some(last) = changes.last() else { return Ok(None) };
-            let reached = last.position;
+            let reached = last.position();
             let mut events = Vec::new();
             for change in changes.into_iter().filter(|change| self.wanted.takes(&self.app, change))
             {
-                events.extend_from_slice(format!("id: {}\ndata: ", change.position.0).as_bytes());
+                events.extend_from_slice(format!("id: {}\ndata: ", change.position().0).as_bytes());
                 write_json(&mut events, change);
                 events.extend_from_slice(b"\n\n");
             }
@@ -251,6 +251,6 @@ fn error_event(error: &Error) -> Vec<u8> {
     event
 }
 
-fn write_json(body: &mut Vec<u8>, change: DocumentChange) {
+fn write_json(body: &mut Vec<u8>, change: Change) {
     serde_json::to_writer(body, &wire::change(change)).expect("a change is JSON");
 }

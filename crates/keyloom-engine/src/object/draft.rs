@@ -1,0 +1,300 @@
+//! Builds the commit of one edit: pure.
+//!
+//! D1: The first check is the catalog, then follow the records of the object.
+
+use std::sync::Arc;
+
+use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectKey, ObjectStep, Touched};
+use keyloom_store::{Check, Commit, Expect, Stamp, Write};
+
+use super::counter::{Counted, counter_key};
+use super::read::{Layout, State};
+use super::record::{Metadata, encode_event};
+use super::write::{Edit, EventEdit, ObjectWritten, Scope};
+use super::{ObjectAt, Val};
+use crate::catalog::{Catalog, Class, catalog_key};
+use crate::document::Tombstone;
+use crate::error::Error;
+use crate::limits::{OBJECT_BYTES_MAX, OBJECT_ENTRIES_MAX};
+use crate::write::Witness;
+
+/// What a draft is built from beside the edit.
+pub(super) struct Materials<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) class: &'a Arc<Class>,
+    pub(super) partition: u16,
+    pub(super) at: ObjectAt<'a>,
+    pub(super) keys: &'a ObjectKey,
+    pub(super) state: State,
+    /// What is left of an earlier object with this identity.
+    pub(super) grave: Option<Grave>,
+    /// The version of this commit; the object may need a higher one.
+    pub(super) version: u64,
+    pub(super) warning: Option<&'static str>,
+}
+
+/// What is left of a deleted object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grave {
+    pub(super) version: u64,
+    pub(super) stamp: Stamp,
+}
+
+/// A commit that is ready to be tried.
+pub(super) struct Draft {
+    pub(super) commit: Commit,
+    pub(super) witness: Witness,
+    pub(super) written: ObjectWritten,
+}
+
+/// An entry before and after.
+pub(super) struct EntryChange<'a> {
+    pub(super) key: &'a EntryKey,
+    pub(super) kind: Touched,
+    /// What it is now; `None` if it is gone.
+    pub(super) new: Option<&'a Val>,
+}
+
+/// Builds the commit.
+pub(super) fn draft(materials: Materials<'_>, edit: &Edit) -> Result<Draft, Error> {
+    let mut builder = Builder::new(&materials);
+    let changes = entry_changes(&materials.state, edit);
+    builder.add_checks();
+    builder.move_older(edit);
+    for change in &changes {
+        builder.add_entry(change);
+    }
+    let kind = match (materials.state.current(), edit.scope) {
+        (_, Scope::Delete) => Touched::Deleted,
+        (None, _) => Touched::Created,
+        (Some(_), _) => Touched::Updated,
+    };
+    builder.add_event(edit, kind);
+    builder.add_object(kind)?;
+    builder.add_counters(kind);
+    let entries = changes.iter().map(|it| EntryStep { kind: it.kind, key: it.key.clone() });
+    let step = ObjectStep {
+        kind,
+        class: materials.class.id,
+        partition: materials.partition,
+        version: builder.version,
+        id: materials.at.id.clone(),
+        entries: entries.collect(),
+    };
+    builder.commit.changes.push(step.write());
+    Ok(builder.finish(kind))
+}
+
+/// The entries that an edit changes, ascending by key. A value that is set to what it is, is none.
+fn entry_changes<'a>(state: &'a State, edit: &'a Edit) -> Vec<EntryChange<'a>> {
+    let mut changes = Vec::with_capacity(edit.set.len() + edit.delete.len());
+    for (key, val) in &edit.set {
+        let old = state.entry(key);
+        if old.is_some_and(|old| old.val == *val) {
+            continue;
+        }
+        let kind = if old.is_some() { Touched::Updated } else { Touched::Created };
+        changes.push(EntryChange { key, kind, new: Some(val) });
+    }
+    let gone = |key: &'a EntryKey| EntryChange { key, kind: Touched::Deleted, new: None };
+    match edit.scope {
+        Scope::Replace | Scope::Delete => {
+            let stored = state.entries.iter().map(|entry| &entry.key);
+            changes.extend(stored.filter(|key| !edit.set.contains_key(key)).map(gone));
+        }
+        Scope::Named | Scope::Existing => {
+            let stored = edit.delete.iter().filter(|key| state.entry(key).is_some());
+            changes.extend(stored.map(gone));
+        }
+    }
+    changes.sort_unstable_by(|one, two| one.key.cmp(two.key));
+    changes
+}
+
+struct Builder<'a> {
+    materials: &'a Materials<'a>,
+    commit: Commit,
+    version: u64,
+    metadata: Metadata,
+    /// What the entries of each variant grow by.
+    grown: [i64; 2],
+}
+
+impl<'a> Builder<'a> {
+    fn new(materials: &'a Materials<'a>) -> Builder<'a> {
+        let stored = materials.state.current().copied();
+        let last = stored.map(|it| it.version).or(materials.grave.map(|grave| grave.version));
+        let version = materials.version.max(last.map_or(0, |last| last.saturating_add(1)));
+        let mut metadata = stored.unwrap_or(Metadata { created: version, ..Metadata::default() });
+        metadata.version = version;
+        Builder { materials, commit: Commit::default(), version, metadata, grown: [0, 0] }
+    }
+
+    /// The catalog, and everything that says what the object is (O2, O4).
+    fn add_checks(&mut self) {
+        let Materials { catalog, keys, state, grave, .. } = self.materials;
+        let at = |stamp: Option<Stamp>| stamp.map_or(Expect::Absent, Expect::At);
+        self.check(catalog_key(), at(catalog.stamp));
+        self.check(keys.metadata(), at(state.metadata.as_ref().map(|(_, stamp)| *stamp)));
+        if state.metadata.is_some() {
+            return;
+        }
+        self.check(keys.tombstone(), at(grave.map(|grave| grave.stamp)));
+        if let Some(legacy) = keys.legacy() {
+            self.check(legacy, at(state.legacy.as_ref().map(|(_, stamp)| *stamp)));
+        }
+    }
+
+    /// Moves what lies in an older layout, and is not changed anyway, to the new one.
+    fn move_older(&mut self, edit: &Edit) {
+        let Materials { keys, state, .. } = self.materials;
+        if let (Some(_), Some(legacy)) = (&state.legacy, keys.legacy()) {
+            self.commit.writes.push(Write::Delete { key: legacy });
+        }
+        for old in state.entries.iter().filter(|old| old.layout != Layout::Now) {
+            if let (Layout::Length, Some(key)) = (old.layout, keys.length_entry(&old.key)) {
+                self.commit.writes.push(Write::Delete { key });
+            }
+            let unnamed_stays = matches!(edit.scope, Scope::Named | Scope::Existing);
+            let stays = match edit.set.get(&old.key) {
+                Some(val) => *val == old.val,
+                None => unnamed_stays && !edit.delete.contains(&old.key),
+            };
+            if stays {
+                self.commit
+                    .writes
+                    .push(Write::Put { key: keys.entry(&old.key), value: old.val.encode() });
+            }
+        }
+        self.metadata.has_length_entries = false;
+    }
+
+    fn add_entry(&mut self, change: &EntryChange<'_>) {
+        let Materials { keys, state, .. } = self.materials;
+        let key = keys.entry(change.key);
+        let old = state.entry(change.key);
+        let old_bytes = old.map_or(0, |old| old.val.data.len() as u64);
+        let new_bytes = change.new.map_or(0, |val| val.data.len() as u64);
+        self.metadata.bytes = (self.metadata.bytes + new_bytes).saturating_sub(old_bytes);
+        match change.new {
+            Some(val) => self.commit.writes.push(Write::Put { key, value: val.encode() }),
+            None if old.is_some_and(|old| old.layout == Layout::Now) => {
+                self.commit.writes.push(Write::Delete { key });
+            }
+            None => {}
+        }
+        let delta = match change.kind {
+            Touched::Created => 1,
+            Touched::Updated => 0,
+            Touched::Deleted => -1,
+        };
+        let [numeric, string] = &mut self.grown;
+        *match change.key {
+            EntryKey::Numeric(_) => numeric,
+            EntryKey::String(_) => string,
+        } += delta;
+    }
+
+    fn add_event(&mut self, edit: &Edit, kind: Touched) {
+        let Materials { keys, .. } = self.materials;
+        let had = self.metadata.has_event;
+        match &edit.event {
+            EventEdit::Put(event) if !event.is_empty() && kind != Touched::Deleted => {
+                self.metadata.has_event = true;
+                let value = encode_event(event);
+                self.commit.writes.push(Write::Put { key: keys.event(), value });
+            }
+            EventEdit::Keep if kind != Touched::Deleted => {}
+            EventEdit::Put(_) | EventEdit::Keep => {
+                self.metadata.has_event = false;
+                if had {
+                    self.commit.writes.push(Write::Delete { key: keys.event() });
+                }
+            }
+        }
+    }
+
+    /// The metadata, or the tombstone of what is deleted.
+    fn add_object(&mut self, kind: Touched) -> Result<(), Error> {
+        let Materials { keys, state, grave, .. } = self.materials;
+        let [numeric, string] = self.grown;
+        self.metadata.numeric = grow(self.metadata.numeric, numeric)?;
+        self.metadata.string = grow(self.metadata.string, string)?;
+        if kind == Touched::Deleted {
+            if state.metadata.is_some() {
+                self.commit.writes.push(Write::Delete { key: keys.metadata() });
+            }
+            let value = Tombstone { version: self.version }.encode();
+            self.commit.writes.push(Write::Put { key: keys.tombstone(), value });
+            if let (Some(_), Some(key)) = (&state.metadata, keys.directory()) {
+                self.commit.writes.push(Write::Delete { key });
+            }
+            return Ok(());
+        }
+        at_most("entries of an object", self.metadata.entries(), OBJECT_ENTRIES_MAX)?;
+        at_most("bytes of an object", self.metadata.bytes, OBJECT_BYTES_MAX)?;
+        let value = self.metadata.encode();
+        self.commit.writes.push(Write::Put { key: keys.metadata(), value });
+        if grave.is_some() {
+            self.commit.writes.push(Write::Delete { key: keys.tombstone() });
+        }
+        if let (None, Some(key)) = (&state.metadata, keys.directory()) {
+            self.commit.writes.push(Write::Put { key, value: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn add_counters(&mut self, kind: Touched) {
+        let Materials { class, partition, at, .. } = self.materials;
+        let objects = match kind {
+            Touched::Created => 1,
+            Touched::Updated => 0,
+            Touched::Deleted => -1,
+        };
+        let object = match at.id {
+            ObjectId::Numeric(_) => Counted::NumericObjects,
+            ObjectId::String(_) => Counted::StringObjects,
+        };
+        let [numeric, string] = self.grown;
+        let deltas = [
+            (object, objects),
+            (Counted::NumericEntries, numeric),
+            (Counted::StringEntries, string),
+        ];
+        for (counted, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
+            let key = counter_key(class.id, *partition, counted);
+            self.commit.writes.push(Write::Add { key, delta });
+        }
+    }
+
+    fn check(&mut self, key: Vec<u8>, expect: Expect) {
+        self.commit.checks.push(Check { key, expect });
+    }
+
+    fn finish(self, kind: Touched) -> Draft {
+        let Materials { keys, partition, warning, .. } = *self.materials;
+        let (metadata, tombstone) = (keys.metadata(), keys.tombstone());
+        let (key, beside) =
+            if kind == Touched::Deleted { (tombstone, metadata) } else { (metadata, tombstone) };
+        let version = self.version;
+        Draft {
+            commit: self.commit,
+            witness: Witness { key, beside, version },
+            written: ObjectWritten { kind, version, partition, events: 0, warning },
+        }
+    }
+}
+
+fn grow(count: u32, delta: i64) -> Result<u32, Error> {
+    u32::try_from(i64::from(count) + delta)
+        .map_err(|_| Error::corrupt("an object has fewer entries than it should"))
+}
+
+fn at_most(what: &str, found: u64, max: usize) -> Result<(), Error> {
+    let found = usize::try_from(found).unwrap_or(usize::MAX);
+    if found > max {
+        Err(Error::LimitExceeded { what: what.to_owned(), found, max })
+    } else {
+        Ok(())
+    }
+}

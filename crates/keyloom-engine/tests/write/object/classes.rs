@@ -1,0 +1,105 @@
+//! Classes: what a schema may say, and how it may change.
+
+use keyloom_engine::SchemaStep;
+use keyloom_engine::schema::{DataTrigger, Event, TriggerTarget};
+
+use super::grid::{CLASSES, Grid, text};
+use crate::support::{Database, code};
+
+#[test]
+fn classes_are_added_changed_and_kept() {
+    let database = Database::new("[classes.order]\n");
+    let step = database.apply("[classes.order]\npartitions = 4\nabout = \"x\"\n").unwrap();
+    assert_eq!(step.steps, [SchemaStep::ClassChanged { class: "order".to_owned() }]);
+    let step = database.apply(CLASSES).unwrap();
+    let changed = SchemaStep::ClassChanged { class: "order".to_owned() };
+    assert_eq!(step.steps, [SchemaStep::ClassAdded { class: "log".to_owned() }, changed]);
+    assert_eq!(database.apply(CLASSES).unwrap().steps, []);
+    let reopened = database.beside(keyloom_engine::Mode::Development);
+    assert_eq!(reopened.engine.classes(), ["log", "order"]);
+    assert_eq!(reopened.engine.class("order").unwrap().partitions, 8);
+}
+
+#[test]
+fn what_a_class_cannot_be_is_named_with_its_place() {
+    let database = Database::new(
+        "[collections.notes]\nkey = \"{id}\"\nfields.id = { type = \"id\", required = true }\n[classes.order]\npartitions = 8\n",
+    );
+    let target = |target: &str| {
+        format!(
+            "[classes.order]\npartitions = 8\n[classes.order.event.data_trigger.1]\non_create = [{{ {target} }}]\n"
+        )
+    };
+    for (schema, expected) in [
+        ("[classes.order]\npartitions = 7\n".to_owned(), "classes.order.partitions: there are 8"),
+        (
+            "[classes.a]\npartitions = 0\n".to_owned(),
+            "classes.a.partitions: a class has 1 to 65536",
+        ),
+        ("[classes.a]\npartitions = 65537\n".to_owned(), "classes.a.partitions: a class has 1"),
+        ("[classes.notes]\n".to_owned(), "classes.notes: a collection has this name"),
+        ("[classes.\"1\"]\n".to_owned(), "classes.1: a name is a letter"),
+        (
+            "[classes.a.functions.f]\nurl = \"ftp://x\"\n".to_owned(),
+            "classes.a.functions.f: its url",
+        ),
+        (
+            "[classes.a.functions.f]\nurl = \"http://x\"\ntimeout_ms = 0\n".to_owned(),
+            "classes.a.functions.f: timeout_ms",
+        ),
+        (target("class = \"x\", function = \"f\""), "classes.order.event: there is no class `x`"),
+        (
+            target("class = \"order\", function = \"f\""),
+            "classes.order.event: class `order` has no function `f`",
+        ),
+    ] {
+        let refused = code(database.apply(&schema));
+        assert!(refused.contains(expected), "{refused}");
+    }
+}
+
+#[test]
+fn an_event_that_invokes_what_does_not_exist_is_refused_and_nothing_changed() {
+    let grid = Grid::new();
+    grid.set("a", &[]).unwrap();
+    let stored = grid.0.entries();
+    let target = |class: &str, function: &str, partition| TriggerTarget {
+        class: class.to_owned(),
+        partition,
+        object: None,
+        function: function.to_owned(),
+        options: Default::default(),
+    };
+    for (target, expected) in [
+        (target("nobody", "note", 0), "there is no class `nobody`"),
+        (target("order", "nothing", 0), "class `order` has no function `nothing`"),
+        (target("order", "note", 8), "class `order` has no partition 8"),
+    ] {
+        let trigger = DataTrigger { on_create: vec![target], ..DataTrigger::default() };
+        let event =
+            Event { data_trigger_str: [("x".to_owned(), trigger)].into(), ..Event::default() };
+        let refused = code(grid.set_event("a", event));
+        assert!(refused.starts_with("invalid_argument: ") && refused.contains(expected));
+    }
+    assert_eq!(grid.0.entries(), stored);
+}
+
+#[test]
+fn the_event_of_an_object_is_kept_by_merge_and_taken_away_by_set() {
+    let grid = Grid::new();
+    let event = Event {
+        data_trigger_str: [("x".to_owned(), DataTrigger::default())].into(),
+        ..Event::default()
+    };
+    assert_eq!(code(grid.set_event("a", event.clone())), "not_found: no document `a` in `order`");
+    grid.set("a", &[]).unwrap();
+    grid.set_event("a", event.clone()).unwrap();
+    grid.merge("a", &[(text("y"), "1")]).unwrap();
+    assert_eq!(grid.get("a").unwrap().event, Some(event.clone()));
+    grid.set("a", &[(text("y"), "1")]).unwrap();
+    assert_eq!(grid.get("a").unwrap().event, None);
+    grid.set_event("a", event).unwrap();
+    grid.set_event("a", Event::default()).unwrap();
+    assert_eq!(grid.get("a").unwrap().event, None);
+    assert_eq!(grid.0.keys(keyloom_key::Space::Object).len(), 2);
+}
