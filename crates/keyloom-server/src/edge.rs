@@ -17,6 +17,7 @@ use tracing::{Instrument, debug, debug_span, warn};
 use crate::app::App;
 use crate::limits::REQUEST_ID_BYTES_MAX;
 use crate::rest::{Passage, Refusal};
+use crate::traces;
 
 /// The header with the id of a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -46,6 +47,7 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
         ranges = Empty,
         keys_read = Empty,
     );
+    traces::follow(&span, request.headers());
     let mut response = match app.places.try_acquire() {
         Ok(_place) => match passage.answer(&method, request.headers()) {
             Some(answer) => answer,

@@ -64,6 +64,9 @@ pub const RATE_SWEEP: Duration = Duration::from_secs(60);
 /// How often a delete by filter is tried when others change what it found.
 pub const DELETE_ATTEMPTS: u32 = 3;
 
+/// The spans that wait for a collector; one more is dropped, and counted.
+pub const TRACES_WAITING_MAX: usize = 2048;
+
 /// The time in which a collector has to take a batch of traces; until then the next ones wait.
 pub const TRACES_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -17,6 +17,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::traces;
+
 /// Seconds: from a read in memory to the deadline.
 const LATENCY_BUCKETS: [f64; 12] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10.0];
@@ -158,6 +160,7 @@ impl Metrics {
             ("commit_groups", "Groups of commits that shared a sync", tally.store.groups),
             ("commit_conflicts", "Commits whose checks did not hold", tally.store.conflicts),
             ("write_retries", "Writes that were planned again", tally.replans),
+            ("trace_spans_dropped", "Spans that no collector has taken", traces::dropped()),
         ];
         for (name, help, value) in counters {
             registry.register(name, help, ConstCounter::new(value));

@@ -93,6 +93,7 @@ impl Service {
         key: &str,
     ) -> Result<Document, Error> {
         let found = self.engine.get(reading(caller, collection)?, collection, key).await?;
+        trace("key", points(1));
         found.ok_or_else(|| Error::NotFound {
             collection: collection.to_owned(),
             key: key.to_owned(),
@@ -106,7 +107,9 @@ impl Service {
         collection: &str,
         keys: &[&str],
     ) -> Result<Vec<Option<Document>>, Error> {
-        self.engine.get_many(reading(caller, collection)?, collection, keys).await
+        let found = self.engine.get_many(reading(caller, collection)?, collection, keys).await?;
+        trace("key", points(keys.len()));
+        Ok(found)
     }
 
     /// The document that holds a unique claim.
@@ -117,7 +120,10 @@ impl Service {
         unique: &str,
         values: &[Json],
     ) -> Result<Option<Document>, Error> {
-        self.engine.lookup(reading(caller, collection)?, collection, unique, values).await
+        let actor = reading(caller, collection)?;
+        let found = self.engine.lookup(actor, collection, unique, values).await?;
+        trace(&format!("unique:{unique}"), points(1));
+        Ok(found)
     }
 
     /// A page of the documents that satisfy a query.
@@ -143,7 +149,9 @@ impl Service {
         query: &Query,
     ) -> Result<Counted, Error> {
         let found = self.engine.count(reading(caller, collection)?, collection, query).await;
-        found.inspect_err(|error| self.refused(error))
+        let found = found.inspect_err(|error| self.refused(error))?;
+        trace(&found.plan.path, found.cost);
+        Ok(found)
     }
 
     /// Whether any document satisfies a query.
@@ -154,7 +162,9 @@ impl Service {
         query: &Query,
     ) -> Result<Existence, Error> {
         let found = self.engine.exists(reading(caller, collection)?, collection, query).await;
-        found.inspect_err(|error| self.refused(error))
+        let found = found.inspect_err(|error| self.refused(error))?;
+        trace(&found.plan.path, found.cost);
+        Ok(found)
     }
 
     /// A page of the documents that match.
@@ -248,6 +258,7 @@ impl Service {
         loop {
             let actor = reading(caller, collection)?;
             let page = self.engine.query_writable(actor, collection, query).await?;
+            trace(&page.plan.path, page.cost);
             let operations: Vec<Operation> =
                 page.items.iter().filter_map(|item| deletion(collection, item)).collect();
             let found = DeletedMany {
@@ -373,12 +384,7 @@ impl Service {
     /// Counts what a page has cost, and adds its plan to the span of the request.
     fn looked(&self, plan: &Plan, cost: &Cost, results: usize) {
         self.metrics.page(cost, results);
-        let span = Span::current();
-        if !span.is_disabled() {
-            span.record("plan", plan.path.as_str());
-            span.record("ranges", cost.ranges);
-            span.record("keys_read", cost.keys_read);
-        }
+        trace(&plan.path, *cost);
     }
 
     fn refused(&self, error: &Error) {
@@ -391,6 +397,22 @@ impl Service {
     fn wake(&self) {
         self.written.notify_waiters();
     }
+}
+
+/// Adds the path that was taken, and what that has cost, to the span of the request.
+fn trace(path: &str, cost: Cost) {
+    let span = Span::current();
+    if !span.is_disabled() {
+        span.record("plan", path);
+        span.record("ranges", cost.ranges);
+        span.record("keys_read", cost.keys_read);
+    }
+}
+
+/// What a look at so many keys costs.
+fn points(keys: usize) -> Cost {
+    let keys = u64::try_from(keys).unwrap_or(u64::MAX);
+    Cost { keys_read: keys, documents_read: 0, ranges: keys }
 }
 
 /// The caller, if his token is for reading a collection.
