@@ -12,7 +12,7 @@ use crate::excerpt::excerpt;
 
 /// A string identity, normalized.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StringId(String);
+pub struct StringId(Box<str>);
 
 impl StringId {
     /// Normalizes a text and checks it; `bytes_max` counts after normalization and is usually
@@ -34,7 +34,7 @@ impl StringId {
         } else {
             normalize(text, bytes_max).ok_or_else(too_long)?
         };
-        Ok(Self(id))
+        Ok(Self(id.into_boxed_str()))
     }
 
     /// The normalized text.

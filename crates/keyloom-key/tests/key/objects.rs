@@ -236,3 +236,8 @@ proptest! {
         prop_assert_eq!(inside, key.to_string().starts_with(&prefix));
     }
 }
+
+#[test]
+fn an_identity_takes_two_words_of_memory_beside_its_text() {
+    assert_eq!([size_of::<ObjectId>(), size_of::<EntryKey>()], [16, 16]);
+}
