@@ -1,4 +1,4 @@
-//! What can be asked of Keyloom and what it answers, as JSON.
+//! What can be asked of Keyloom and what it answers, as JSON and, in [`grid`], as protobuf.
 //!
 //! A1: These names and shapes are a contract: programs outside rely on them.
 //! A2: Documents are spliced as they are stored, never read and written again.
@@ -6,6 +6,8 @@
 
 mod condition;
 mod document;
+pub mod grid;
+mod object;
 mod page;
 mod problem;
 mod query;
@@ -15,6 +17,11 @@ mod token;
 
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};
+pub use object::{
+    Capabilities, Class, Entry, EntryBatchBody, EntryPage, Object, ObjectBody, ObjectHash,
+    ObjectListed, ObjectMetadata, ObjectPage, ObjectWritten, PartitionStats, Rollout, Value,
+    ValueBody, ValueKind,
+};
 pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Range, ScanNote};
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};
 pub use query::{Order, QueryBody, QueryError};

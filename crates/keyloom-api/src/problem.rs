@@ -1,6 +1,7 @@
 //! Errors on the wire: problem documents (RFC 9457) with a stable code.
 //!
-//! P1: The code decides status and title; the table is here and nowhere else.
+//! P1: The code decides statuses and title, whatever door is used; the table is here and nowhere
+//!     else.
 
 use std::str::FromStr;
 
@@ -125,28 +126,32 @@ pub struct Suggestion {
     pub keys_per_write: u32,
 }
 
-/// Every code with its word, status and title (P1).
-const TABLE: [(Code, &str, u16, &str); 15] = [
-    (Code::InvalidArgument, "invalid_argument", 400, "The request is not valid"),
-    (Code::Unauthenticated, "unauthenticated", 401, "A valid token is needed"),
-    (Code::Forbidden, "forbidden", 403, "This is not allowed"),
-    (Code::NotFound, "not_found", 404, "There is no such thing"),
-    (Code::UniqueViolation, "unique_violation", 409, "Another document holds this value"),
-    (Code::RuleViolation, "rule_violation", 422, "A rule of the schema is broken"),
-    (Code::VersionConflict, "version_conflict", 412, "Somebody else was first"),
-    (Code::PreconditionRequired, "precondition_required", 428, "The version is not named"),
-    (Code::NoIndex, "no_index", 400, "No key serves this query"),
-    (Code::LimitExceeded, "limit_exceeded", 413, "Something is too large"),
-    (Code::RateLimited, "rate_limited", 429, "Too many requests"),
+/// A code with its word, its status over HTTP, its status over gRPC, and its title.
+type Row = (Code, &'static str, u16, i32, &'static str);
+
+/// Every code (P1).
+const TABLE: [Row; 15] = [
+    (Code::InvalidArgument, "invalid_argument", 400, 3, "The request is not valid"),
+    (Code::Unauthenticated, "unauthenticated", 401, 16, "A valid token is needed"),
+    (Code::Forbidden, "forbidden", 403, 7, "This is not allowed"),
+    (Code::NotFound, "not_found", 404, 5, "There is no such thing"),
+    (Code::UniqueViolation, "unique_violation", 409, 6, "Another document holds this value"),
+    (Code::RuleViolation, "rule_violation", 422, 9, "A rule of the schema is broken"),
+    (Code::VersionConflict, "version_conflict", 412, 10, "Somebody else was first"),
+    (Code::PreconditionRequired, "precondition_required", 428, 9, "The version is not named"),
+    (Code::NoIndex, "no_index", 400, 3, "No key serves this query"),
+    (Code::LimitExceeded, "limit_exceeded", 413, 8, "Something is too large"),
+    (Code::RateLimited, "rate_limited", 429, 8, "Too many requests"),
     (
         Code::ConflictRetriesExhausted,
         "conflict_retries_exhausted",
         409,
+        10,
         "Other writers were first each time",
     ),
-    (Code::OutcomeUnknown, "outcome_unknown", 503, "The outcome is not known"),
-    (Code::Unavailable, "unavailable", 503, "The store is not available"),
-    (Code::Internal, "internal", 500, "Something is damaged"),
+    (Code::OutcomeUnknown, "outcome_unknown", 503, 2, "The outcome is not known"),
+    (Code::Unavailable, "unavailable", 503, 14, "The store is not available"),
+    (Code::Internal, "internal", 500, 13, "Something is damaged"),
 ];
 
 impl Problem {
@@ -174,12 +179,17 @@ impl Code {
         self.row().2
     }
 
-    /// The kind of problem in words.
-    pub fn title(self) -> &'static str {
+    /// The status of gRPC, by its number.
+    pub fn grpc_status(self) -> i32 {
         self.row().3
     }
 
-    fn row(self) -> &'static (Code, &'static str, u16, &'static str) {
+    /// The kind of problem in words.
+    pub fn title(self) -> &'static str {
+        self.row().4
+    }
+
+    fn row(self) -> &'static Row {
         let row = TABLE.iter().find(|(code, ..)| *code == self);
         row.expect("a test sees that every code has a row")
     }
@@ -236,24 +246,25 @@ mod tests {
 
     #[test]
     fn the_documented_statuses_hold() {
-        let statuses: Vec<String> =
-            all().iter().map(|code| format!("{} {}", code.as_str(), code.status())).collect();
+        let show =
+            |code: &Code| format!("{} {} {}", code.as_str(), code.status(), code.grpc_status());
+        let statuses: Vec<String> = all().iter().map(show).collect();
         expect_test::expect![[r"
-            invalid_argument 400
-            unauthenticated 401
-            forbidden 403
-            not_found 404
-            unique_violation 409
-            rule_violation 422
-            version_conflict 412
-            precondition_required 428
-            no_index 400
-            limit_exceeded 413
-            rate_limited 429
-            conflict_retries_exhausted 409
-            outcome_unknown 503
-            unavailable 503
-            internal 500"]]
+            invalid_argument 400 3
+            unauthenticated 401 16
+            forbidden 403 7
+            not_found 404 5
+            unique_violation 409 6
+            rule_violation 422 9
+            version_conflict 412 10
+            precondition_required 428 9
+            no_index 400 3
+            limit_exceeded 413 8
+            rate_limited 429 8
+            conflict_retries_exhausted 409 10
+            outcome_unknown 503 2
+            unavailable 503 14
+            internal 500 13"]]
         .assert_eq(&statuses.join("\n"));
     }
 

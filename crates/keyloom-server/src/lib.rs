@@ -17,6 +17,8 @@ mod body;
 mod caller;
 mod config;
 mod edge;
+mod grid;
+mod grpc;
 pub mod limits;
 mod listen;
 mod metrics;
@@ -34,7 +36,7 @@ pub mod wire;
 
 pub use config::Config;
 pub use listen::{Listening, ServeError, bind};
-pub use service::{DeletedMany, Service};
+pub use service::{DeletedMany, EntryRead, Service};
 pub use telemetry::{LogError, LogFormat, log};
 pub use tls::TlsFiles;
 pub use traces::Traces;

@@ -34,7 +34,7 @@ use crate::edge::RequestIds;
 use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, RATE_SWEEP};
 use crate::rates::Rates;
 use crate::service::Service;
-use crate::{rest, retention, tls};
+use crate::{grpc, rest, retention, tls};
 
 /// Why a server does not start.
 #[derive(Debug, Error)]
@@ -104,7 +104,7 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
         stopping,
         config,
     });
-    let router = rest::layered(rest::router(&app), cors);
+    let router = rest::layered(rest::router(&app), cors).merge(grpc::router(&app));
     Ok(Listening { listener, address, router, app, stop, tls })
 }
 

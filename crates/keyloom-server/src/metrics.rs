@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::Method;
-use keyloom_engine::{CollectionInfo, Cost, EngineTally, Feed};
+use keyloom_engine::{CollectionInfo, Cost, EngineTally, Feed, ObjectStats, Touched};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
@@ -26,6 +26,12 @@ const LATENCY_BUCKETS: [f64; 12] =
 /// Keys: one is what a good key costs.
 const KEYS_BUCKETS: [f64; 7] = [1.0, 1.5, 2.0, 5.0, 20.0, 100.0, 1000.0];
 
+/// Seconds: an id is read in less than a microsecond.
+const NORMALIZE_BUCKETS: [f64; 6] = [1e-7, 2.5e-7, 5e-7, 1e-6, 1e-5, 1e-4];
+
+/// Bytes of an id, up to the usual limit.
+const ID_BUCKETS: [f64; 6] = [8.0, 16.0, 32.0, 64.0, 128.0, 160.0];
+
 /// All counters of a server.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -34,6 +40,10 @@ pub(crate) struct Metrics {
     keys_per_result: Histogram,
     refused_queries: Counter,
     in_flight: Gauge,
+    objects: Family<Kind, Counter>,
+    normalize_errors: Counter,
+    normalize_seconds: Histogram,
+    id_bytes: Histogram,
     readers: Arc<Mutex<Readers>>,
 }
 
@@ -47,6 +57,25 @@ struct Answered {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Place {
     route: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Kind {
+    variant: &'static str,
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StoredObjects {
+    class: String,
+    variant: &'static str,
+}
+
+/// How an object or an entry is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Variant {
+    Numeric,
+    String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -74,6 +103,8 @@ pub(crate) struct Looked {
     pub(crate) tally: EngineTally,
     pub(crate) feed: Feed,
     pub(crate) collections: Vec<CollectionInfo>,
+    /// Classes by name, with what is in all partitions.
+    pub(crate) classes: Vec<(String, ObjectStats)>,
 }
 
 impl Metrics {
@@ -87,6 +118,10 @@ impl Metrics {
             keys_per_result: Histogram::new(KEYS_BUCKETS),
             refused_queries: Counter::default(),
             in_flight: Gauge::default(),
+            objects: Family::default(),
+            normalize_errors: Counter::default(),
+            normalize_seconds: Histogram::new(NORMALIZE_BUCKETS),
+            id_bytes: Histogram::new(ID_BUCKETS),
             readers: Arc::default(),
         };
         metrics.registered()
@@ -104,6 +139,14 @@ impl Metrics {
         registry.register("queries_refused", "Queries that no key serves", refused);
         let in_flight = self.in_flight.clone();
         registry.register("requests_in_flight", "Requests that are worked on", in_flight);
+        let objects = self.objects.clone();
+        registry.register("object_changes", "Changes of objects by variant and kind", objects);
+        let errors = self.normalize_errors.clone();
+        registry.register("string_id_normalize_errors", "Object ids that were refused", errors);
+        let seconds = self.normalize_seconds.clone();
+        registry.register("string_id_normalize_seconds", "Time to read an object id", seconds);
+        let bytes = self.id_bytes.clone();
+        registry.register("string_id_length", "Bytes of the object ids that were sent", bytes);
         self
     }
 
@@ -132,6 +175,26 @@ impl Metrics {
         self.refused_queries.inc();
     }
 
+    /// An object id was read from text.
+    #[expect(clippy::cast_precision_loss, reason = "lengths are small")]
+    pub(crate) fn normalized(&self, bytes: usize, time: Duration, is_valid: bool) {
+        self.normalize_seconds.observe(time.as_secs_f64());
+        self.id_bytes.observe(bytes as f64);
+        if !is_valid {
+            self.normalize_errors.inc();
+        }
+    }
+
+    /// An object has changed.
+    pub(crate) fn object_changed(&self, variant: Variant, kind: Touched) {
+        let kind = match kind {
+            Touched::Created => "created",
+            Touched::Updated => "updated",
+            Touched::Deleted => "deleted",
+        };
+        self.objects.get_or_create(&Kind { variant: variant.as_str(), kind }).inc();
+    }
+
     /// Somebody follows the feed.
     pub(crate) fn reader(&self, position: u64) -> ReaderMark {
         let position = Arc::new(AtomicU64::new(position));
@@ -153,7 +216,7 @@ impl Metrics {
     }
 
     fn looked_up(&self, looked: Looked) -> Registry {
-        let Looked { tally, feed, collections } = looked;
+        let Looked { tally, feed, collections, classes } = looked;
         let mut registry = Registry::with_prefix("keyloom");
         let counters = [
             ("commits", "Commits that were written", tally.store.commits),
@@ -190,8 +253,46 @@ impl Metrics {
             documents.get_or_create(&labels).set(count);
         }
         registry.register("documents", "Documents by collection and key format", documents);
+        register_objects(&mut registry, classes);
         registry
     }
+}
+
+impl Variant {
+    fn as_str(self) -> &'static str {
+        match self {
+            Variant::Numeric => "numeric",
+            Variant::String => "string",
+        }
+    }
+}
+
+/// How much there is in the grid, and how far string ids are taken up.
+#[expect(clippy::cast_precision_loss, reason = "a percentage")]
+fn register_objects(registry: &mut Registry, classes: Vec<(String, ObjectStats)>) {
+    let objects = Family::<StoredObjects, Gauge>::default();
+    let entries = Family::<StoredObjects, Gauge>::default();
+    let (mut strings, mut all) = (0, 0);
+    for (class, stats) in classes {
+        let labels = |variant: Variant| {
+            let variant = variant.as_str();
+            StoredObjects { class: class.clone(), variant }
+        };
+        let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let ObjectStats { numeric_objects, string_objects, numeric_entries, string_entries } =
+            stats;
+        objects.get_or_create(&labels(Variant::Numeric)).set(count(numeric_objects));
+        objects.get_or_create(&labels(Variant::String)).set(count(string_objects));
+        entries.get_or_create(&labels(Variant::Numeric)).set(count(numeric_entries));
+        entries.get_or_create(&labels(Variant::String)).set(count(string_entries));
+        strings += string_objects;
+        all += numeric_objects + string_objects;
+    }
+    registry.register("objects", "Objects by class and variant", objects);
+    registry.register("object_entries", "Entries by class and variant", entries);
+    let adoption = if all == 0 { 0.0 } else { 100.0 * strings as f64 / all as f64 };
+    let help = "Objects with string ids, in percent of all";
+    registry.register("string_id_adoption_percent", help, ConstGauge::new(adoption));
 }
 
 impl ReaderMark {

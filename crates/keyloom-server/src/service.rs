@@ -4,6 +4,8 @@
 //!     token is for, and what only administrators do, is checked here.
 //! S2: Whoever waits for changes is woken by every write that goes through here.
 
+mod objects;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ use tracing::Span;
 
 use crate::limits::DELETE_ATTEMPTS;
 use crate::metrics::Metrics;
+
+pub use objects::EntryRead;
 
 /// The operations of a database, for callers on a network.
 pub struct Service {

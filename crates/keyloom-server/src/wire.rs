@@ -4,6 +4,7 @@
 use keyloom_api as api;
 use keyloom_engine as engine;
 use keyloom_engine::Error;
+use keyloom_engine::schema::ClassSchema;
 use serde_json::value::RawValue;
 
 /// A document.
@@ -101,6 +102,11 @@ pub fn collection(info: engine::CollectionInfo) -> Result<api::Collection, Error
     // So far a collection has one key format.
     let formats = vec![api::Format { template, documents }];
     Ok(api::Collection { name, documents, formats, schema, indexes })
+}
+
+/// What a class says.
+pub fn class_schema(schema: &ClassSchema) -> Result<serde_json::Value, Error> {
+    serde_json::to_value(schema).map_err(|error| Error::Corrupt { detail: error.to_string() })
 }
 
 /// What a template costs.

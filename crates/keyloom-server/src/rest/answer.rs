@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use keyloom_engine::{Document, Error};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 use serde::Serialize;
 
 use super::Refusal;
@@ -54,12 +54,17 @@ pub(super) fn not_modified(version: u64) -> Response {
 
 /// Where a document is.
 pub(super) fn location(collection: &str, key: &str) -> HeaderValue {
-    let collection = utf8_percent_encode(collection, UNESCAPED);
-    let key = utf8_percent_encode(key, UNESCAPED);
+    let (collection, key) = (escaped(collection), escaped(key));
     let address = format!("/v1/collections/{collection}/documents/{key}");
     HeaderValue::try_from(address).expect("an escaped address is a header")
 }
 
-fn etag(version: u64) -> HeaderValue {
+/// A segment of an address.
+pub(super) fn escaped(text: &str) -> PercentEncode<'_> {
+    utf8_percent_encode(text, UNESCAPED)
+}
+
+/// The version of a document or an object, as HTTP knows it.
+pub(super) fn etag(version: u64) -> HeaderValue {
     HeaderValue::try_from(format!("\"{version}\"")).expect("digits in quotes are a header")
 }

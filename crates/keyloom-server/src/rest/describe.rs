@@ -2,6 +2,8 @@
 //!
 //! D1: Every method of every route has one row, and every row a route; a test compares them.
 
+use super::describe_objects;
+
 /// One operation of the API.
 pub(super) struct Operation {
     pub(super) method: &'static str,
@@ -52,17 +54,18 @@ pub(super) struct Success {
     pub(super) headers: &'static [(&'static str, &'static str)],
 }
 
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 const DOCUMENTS: &str = "/v1/collections/{collection}/documents";
 const DOCUMENT: &str = "/v1/collections/{collection}/documents/{key}";
 
-const ETAG: (&str, &str) = ("ETag", "The version of the document, in quotes");
-const LOCATION: (&str, &str) = ("Location", "Where the document is");
+pub(super) const ETAG: (&str, &str) = ("ETag", "The version of the document, in quotes");
+pub(super) const LOCATION: (&str, &str) = ("Location", "Where the document is");
 const MOVED: (&str, &str) = ("Content-Location", "Where the document is, if its key has changed");
 
-const IF_MATCH: Parameter = header("If-Match", "The ETag that the change is based on, or *");
-const IF_ABSENT: Parameter = header("If-None-Match", "* creates only");
-const IF_NEWER: Parameter = header("If-None-Match", "ETags that the client has");
+pub(super) const IF_MATCH: Parameter =
+    header("If-Match", "The ETag that the change is based on, or *");
+pub(super) const IF_ABSENT: Parameter = header("If-None-Match", "* creates only");
+pub(super) const IF_NEWER: Parameter = header("If-None-Match", "ETags that the client has");
 
 const QUERY: Body = Body { media: &[JSON], schema: "QueryBody" };
 
@@ -74,15 +77,15 @@ const fn header(name: &'static str, summary: &'static str) -> Parameter {
     Parameter { name, place: "header", kind: Kind::Text, summary }
 }
 
-const fn query(name: &'static str, kind: Kind, summary: &'static str) -> Parameter {
+pub(super) const fn query(name: &'static str, kind: Kind, summary: &'static str) -> Parameter {
     Parameter { name, place: "query", kind, summary }
 }
 
-const fn ok(schema: &'static [(&'static str, &'static str)]) -> Success {
+pub(super) const fn ok(schema: &'static [(&'static str, &'static str)]) -> Success {
     Success { status: 200, summary: "Done", content: schema, headers: &[] }
 }
 
-const NOT_MODIFIED: Success =
+pub(super) const NOT_MODIFIED: Success =
     Success { status: 304, summary: "The client has this version", content: &[], headers: &[ETAG] };
 const SHOWN: Success = Success {
     status: 200,
@@ -103,7 +106,7 @@ const UPDATED: Success = Success {
     headers: &[ETAG, MOVED],
 };
 
-const PLAIN: Operation = Operation {
+pub(super) const PLAIN: Operation = Operation {
     method: "get",
     path: "",
     id: "",
@@ -116,10 +119,8 @@ const PLAIN: Operation = Operation {
 
 /// Every operation there is.
 pub(super) fn operations() -> Vec<Operation> {
-    [status(), collections(), documents(), document(), questions(), tokens(), others()]
-        .into_iter()
-        .flatten()
-        .collect()
+    let documents = [status(), collections(), documents(), document(), questions(), tokens()];
+    documents.into_iter().chain([others(), describe_objects::operations()]).flatten().collect()
 }
 
 fn status() -> Vec<Operation> {

@@ -3,11 +3,14 @@
 mod answer;
 mod batch;
 mod changes;
+mod classes;
 mod collections;
 mod describe;
+mod describe_objects;
 mod document;
 mod documents;
 mod layers;
+mod objects;
 mod openapi;
 mod queries;
 mod read;
@@ -16,6 +19,7 @@ mod route;
 mod sets;
 mod status;
 mod tokens;
+mod values;
 
 use std::sync::Arc;
 
@@ -52,6 +56,9 @@ fn routes() -> Vec<Route> {
         batch::routes(),
         tokens::routes(),
         changes::routes(),
+        classes::routes(),
+        objects::routes(),
+        values::routes(),
         openapi::routes(),
     ];
     resources.into_iter().flatten().collect()

@@ -230,6 +230,16 @@ fn schemas() -> Json {
     add::<api::TokenBody>(&mut found);
     add::<api::TokenPage>(&mut found);
     add::<api::WritePlan>(&mut found);
+    add::<api::Capabilities>(&mut found);
+    add::<api::Class>(&mut found);
+    add::<api::Entry>(&mut found);
+    add::<api::EntryBatchBody>(&mut found);
+    add::<api::Object>(&mut found);
+    add::<api::ObjectBody>(&mut found);
+    add::<api::ObjectHash>(&mut found);
+    add::<api::ObjectWritten>(&mut found);
+    add::<api::Rollout>(&mut found);
+    add::<api::Value>(&mut found);
     let schemas: BTreeMap<String, Json> = found.into_iter().collect();
     json!(schemas)
 }

@@ -33,6 +33,11 @@ impl Refusal {
             .header(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))
     }
 
+    /// What is wrong.
+    pub(crate) fn problem(&self) -> &Problem {
+        &self.problem
+    }
+
     /// The same with the status that HTTP has for it.
     pub(crate) fn status(mut self, status: StatusCode) -> Refusal {
         self.problem.status = status.as_u16();

@@ -10,6 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::MethodRouter;
 use keyloom_api::Code;
+use tonic::Status;
 
 use super::Refusal;
 use super::answer::JSON;
@@ -105,10 +106,14 @@ impl Passage {
     }
 }
 
-/// Tells that there is nothing at an address.
-pub(super) async fn not_found(uri: Uri) -> Refusal {
+/// Tells that there is nothing at an address, in the words of who asks.
+pub(super) async fn not_found(headers: HeaderMap, uri: Uri) -> Response {
+    let media = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if media.is_some_and(|media| media.starts_with(b"application/grpc")) {
+        return Status::unimplemented(format!("there is no method {}", uri.path())).into_http();
+    }
     let detail = format!("there is nothing at {}: see /docs for what there is", uri.path());
-    Refusal::new(Code::NotFound, detail)
+    Refusal::new(Code::NotFound, detail).into_response()
 }
 
 /// Whether a client takes one of these types.

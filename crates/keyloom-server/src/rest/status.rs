@@ -7,7 +7,7 @@ use axum::http::{Method, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use keyloom_api::Readiness;
-use keyloom_engine::{Actor, Error};
+use keyloom_engine::{Actor, Error, ObjectStats};
 
 use super::Refusal;
 use super::answer::{self, Answer};
@@ -54,8 +54,19 @@ async fn metrics(State(app): State<Arc<App>>, Caller(caller): Caller) -> Answer 
     for name in app.service.collections(&caller) {
         collections.push(app.service.collection(&caller, &name).await?);
     }
-    let looked =
-        Looked { tally: app.service.tally(), feed: app.service.feed().await?, collections };
+    let mut classes = Vec::new();
+    for name in app.service.classes(&caller) {
+        let mut sum = ObjectStats::default();
+        for (_, stats) in app.service.class_stats(&caller, &name).await? {
+            sum.numeric_objects += stats.numeric_objects;
+            sum.string_objects += stats.string_objects;
+            sum.numeric_entries += stats.numeric_entries;
+            sum.string_entries += stats.string_entries;
+        }
+        classes.push((name, sum));
+    }
+    let (tally, feed) = (app.service.tally(), app.service.feed().await?);
+    let looked = Looked { tally, feed, collections, classes };
     let text = app.metrics.text(looked).map_err(|error| Error::Corrupt {
         detail: format!("the metrics cannot be written: {error}"),
     })?;

@@ -1,0 +1,252 @@
+//! Between the messages of the object grid and what the engine is asked and answers.
+//!
+//! Destructured without `..` where a message has many fields, so that a new one does not compile
+//! until it is decided.
+
+use std::collections::BTreeMap;
+
+use keyloom_api::{self as api, grid};
+use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
+use keyloom_engine::{
+    EntryBatch, EntryKey, Error, Object, ObjectAt, ObjectContent, ObjectId, ObjectStats,
+    ObjectWritten, Rollout, Val, ValKind,
+};
+
+use crate::service::Service;
+
+/// What an object is to be.
+pub(crate) fn content(service: &Service, data: grid::ObjData) -> Result<ObjectContent, Error> {
+    // Where the object is, the request says.
+    let grid::ObjData { metadata: _, entries, event, entries_str } = data;
+    let mut content = ObjectContent::default();
+    for (key, value) in entries {
+        content.entries.insert(EntryKey::Numeric(key), val(value)?);
+    }
+    for (text, value) in entries_str {
+        let key = service.entry_key(None, Some(&text))?;
+        insert_once(&mut content.entries, key, val(value)?)?;
+    }
+    content.event = event.map(|event| triggers(service, event)).transpose()?;
+    Ok(content)
+}
+
+/// The entries that are set and deleted together.
+pub(crate) fn batch(
+    service: &Service,
+    values: BTreeMap<String, grid::ValData>,
+    delete_keys: &[String],
+) -> Result<EntryBatch, Error> {
+    let mut batch = EntryBatch::default();
+    for (text, value) in values {
+        insert_once(&mut batch.set, service.entry_segment(&text)?, val(value)?)?;
+    }
+    for text in delete_keys {
+        batch.delete.push(service.entry_segment(text)?);
+    }
+    Ok(batch)
+}
+
+/// A value.
+pub(crate) fn val(value: grid::ValData) -> Result<Val, Error> {
+    let kind = match grid::ValType::try_from(value.r#type) {
+        Ok(grid::ValType::Byte) => ValKind::Byte,
+        Ok(grid::ValType::CrdtMap) => ValKind::CrdtMap,
+        Err(_) => return Err(invalid(format!("there is no type {} of values", value.r#type))),
+    };
+    Ok(Val { kind, data: value.data })
+}
+
+/// What is called when an object changes.
+pub(crate) fn triggers(service: &Service, event: grid::ObjectEvent) -> Result<Event, Error> {
+    let grid::ObjectEvent { func_trigger, data_trigger, data_trigger_str } = event;
+    let targets = |all: Vec<grid::TriggerTarget>| {
+        all.into_iter().map(|one| target(service, one)).collect::<Result<Vec<_>, Error>>()
+    };
+    let data = |trigger: grid::DataTrigger| {
+        let grid::DataTrigger { on_create, on_update, on_delete } = trigger;
+        Ok::<_, Error>(DataTrigger {
+            on_create: targets(on_create)?,
+            on_update: targets(on_update)?,
+            on_delete: targets(on_delete)?,
+        })
+    };
+    let mut triggers = Event::default();
+    for (name, trigger) in func_trigger {
+        let grid::FuncTrigger { on_complete, on_error } = trigger;
+        let trigger =
+            FuncTrigger { on_complete: targets(on_complete)?, on_error: targets(on_error)? };
+        triggers.func_trigger.insert(name, trigger);
+    }
+    for (key, trigger) in data_trigger {
+        triggers.data_trigger.insert(key, data(trigger)?);
+    }
+    for (key, trigger) in data_trigger_str {
+        triggers.data_trigger_str.insert(key, data(trigger)?);
+    }
+    Ok(triggers)
+}
+
+fn target(service: &Service, target: grid::TriggerTarget) -> Result<TriggerTarget, Error> {
+    let grid::TriggerTarget {
+        cls_id: class,
+        partition_id: partition,
+        object_id,
+        fn_id: function,
+        req_options: options,
+        object_id_str,
+    } = target;
+    let object = match (object_id, object_id_str) {
+        (None, None) => None,
+        (number, text) => Some(service.object_id(number, text.as_deref())?),
+    };
+    Ok(TriggerTarget { class, partition, object, function, options })
+}
+
+/// An object as a message.
+pub(crate) fn object(at: ObjectAt<'_>, object: Object) -> grid::ObjData {
+    let Object { partition, version, created_at: _, updated_at: _, entries, event } = object;
+    let (object_id, object_id_str) = identity(at.id);
+    let metadata = grid::ObjMeta {
+        cls_id: at.class.to_owned(),
+        partition_id: u32::from(partition),
+        object_id,
+        object_id_str,
+        version: Some(version),
+    };
+    let mut data = grid::ObjData {
+        metadata: Some(metadata),
+        event: event.map(event_message),
+        ..grid::ObjData::default()
+    };
+    for (key, val) in entries {
+        match key {
+            EntryKey::Numeric(key) => data.entries.insert(key, value(val)),
+            EntryKey::String(key) => data.entries_str.insert(key.to_string(), value(val)),
+        };
+    }
+    data
+}
+
+/// An object as JSON.
+pub(crate) fn object_json(message: grid::ObjData) -> api::Object {
+    let grid::ObjData { metadata, entries, event, entries_str } = message;
+    let metadata = metadata.unwrap_or_default();
+    let grid::ObjMeta { cls_id, partition_id, object_id, object_id_str, version } = metadata;
+    let version = version.unwrap_or_default();
+    api::Object {
+        metadata: api::ObjectMetadata { cls_id, partition_id, object_id, object_id_str, version },
+        entries: entries.into_iter().map(|(key, value)| (key, value.into())).collect(),
+        entries_str: entries_str.into_iter().map(|(key, value)| (key, value.into())).collect(),
+        event,
+    }
+}
+
+/// How much there is in a partition.
+pub(crate) fn shard(class: &str, partition: u16, stats: ObjectStats) -> grid::ShardStats {
+    let ObjectStats { numeric_objects, string_objects, numeric_entries, string_entries } = stats;
+    grid::ShardStats {
+        collection: class.to_owned(),
+        partition_id: u32::from(partition),
+        shard_id: 0,
+        count: numeric_objects + string_objects,
+        string_objects,
+        numeric_entries,
+        string_entries,
+    }
+}
+
+/// What the server accepts at present.
+pub(crate) fn capabilities(rollout: &Rollout) -> grid::CapabilitiesResponse {
+    grid::CapabilitiesResponse {
+        string_ids: rollout.string_ids,
+        string_entry_keys: rollout.string_keys,
+        granular_entry_storage: true,
+        event_pipeline_v2: true,
+    }
+}
+
+/// A value as a message.
+pub(crate) fn value(val: Val) -> grid::ValData {
+    let Val { kind, data } = val;
+    let kind = match kind {
+        ValKind::Byte => grid::ValType::Byte,
+        ValKind::CrdtMap => grid::ValType::CrdtMap,
+    };
+    grid::ValData { data, r#type: kind.into() }
+}
+
+/// What a change has done, as a message.
+pub(crate) fn written(written: ObjectWritten) -> grid::EmptyResponse {
+    grid::EmptyResponse {
+        object_version: Some(written.version),
+        warning: written.warning.map(str::to_owned),
+    }
+}
+
+/// An identity in the field of its form.
+pub(crate) fn identity(id: &ObjectId) -> (Option<u64>, Option<String>) {
+    match id {
+        ObjectId::Numeric(number) => (Some(*number), None),
+        ObjectId::String(text) => (None, Some(text.as_str().to_owned())),
+    }
+}
+
+/// What is called when an object changes, as a message.
+pub(crate) fn event_message(event: Event) -> grid::ObjectEvent {
+    let Event { func_trigger, data_trigger, data_trigger_str } = event;
+    let functions = func_trigger.into_iter().map(|(name, trigger)| {
+        let FuncTrigger { on_complete, on_error } = trigger;
+        let (on_complete, on_error) = (target_messages(on_complete), target_messages(on_error));
+        (name, grid::FuncTrigger { on_complete, on_error })
+    });
+    grid::ObjectEvent {
+        func_trigger: functions.collect(),
+        data_trigger: data_trigger.into_iter().map(|(key, it)| (key, data_message(it))).collect(),
+        data_trigger_str: data_trigger_str
+            .into_iter()
+            .map(|(key, it)| (key, data_message(it)))
+            .collect(),
+    }
+}
+
+fn data_message(trigger: DataTrigger) -> grid::DataTrigger {
+    let DataTrigger { on_create, on_update, on_delete } = trigger;
+    grid::DataTrigger {
+        on_create: target_messages(on_create),
+        on_update: target_messages(on_update),
+        on_delete: target_messages(on_delete),
+    }
+}
+
+fn target_messages(targets: Vec<TriggerTarget>) -> Vec<grid::TriggerTarget> {
+    let message = |target| {
+        let TriggerTarget { class, partition, object, function, options } = target;
+        let (object_id, object_id_str) = object.as_ref().map_or((None, None), identity);
+        grid::TriggerTarget {
+            cls_id: class,
+            partition_id: partition,
+            object_id,
+            fn_id: function,
+            req_options: options,
+            object_id_str,
+        }
+    };
+    targets.into_iter().map(message).collect()
+}
+
+/// Two spellings of one key are not two entries, and which of the values should win nobody knows.
+fn insert_once(
+    entries: &mut BTreeMap<EntryKey, Val>,
+    key: EntryKey,
+    val: Val,
+) -> Result<(), Error> {
+    if entries.contains_key(&key) {
+        return Err(invalid(format!("entry `{key}` is named twice, in two spellings")));
+    }
+    entries.insert(key, val);
+    Ok(())
+}
+
+fn invalid(detail: String) -> Error {
+    Error::Invalid { detail }
+}

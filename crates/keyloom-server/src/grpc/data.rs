@@ -1,0 +1,242 @@
+//! The service `DataService`: reads a message, asks the service, answers with a message.
+
+use std::sync::Arc;
+
+use futures_util::stream::Iter;
+use keyloom_api::grid::data_service_server::DataService;
+use keyloom_api::grid::{self, EmptyResponse};
+use keyloom_engine::{Identity, ObjectAt, ObjectId, Partition, Precondition};
+use tonic::{Request, Response, Status};
+
+use super::status::{invalid, status};
+use crate::app::App;
+use crate::caller::Caller;
+use crate::grid as convert;
+
+/// Says `auto` where the server is to choose the partition.
+const PARTITION: &str = "keyloom-partition";
+
+/// What a call answers.
+type Answer<T> = Result<Response<T>, Status>;
+
+/// One page, message by message.
+type Page<T> = Iter<std::vec::IntoIter<Result<T, Status>>>;
+
+/// The objects and entries of the grid.
+pub(super) struct Data {
+    pub(super) app: Arc<App>,
+}
+
+/// A call, and where its object is.
+struct Call<T> {
+    caller: Identity,
+    partition: Partition,
+    message: T,
+}
+
+#[async_trait::async_trait]
+impl DataService for Data {
+    type ListObjectsStream = Page<grid::ObjectMetaEnvelope>;
+    type ListValuesStream = Page<grid::ValueEnvelope>;
+
+    async fn get(
+        &self,
+        request: Request<grid::SingleObjectRequest>,
+    ) -> Answer<grid::ObjectResponse> {
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let at = call.at(&asked.cls_id, &id);
+        let object = self.app.service.object(&call.caller, at).await.map_err(status)?;
+        Ok(Response::new(grid::ObjectResponse { obj: Some(convert::object(at, object)) }))
+    }
+
+    async fn set(&self, request: Request<grid::SetObjectRequest>) -> Answer<EmptyResponse> {
+        let mut call = Call::read(request, |message| message.partition_id)?;
+        let data = call.message.object.take().ok_or_else(|| invalid("the object is missing"))?;
+        let content = convert::content(&self.app.service, data).map_err(status)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let at = call.at(&asked.cls_id, &id);
+        let set = self.app.service.set_object(&call.caller, at, content, Precondition::Unsaid);
+        Ok(Response::new(convert::written(set.await.map_err(status)?)))
+    }
+
+    async fn merge(
+        &self,
+        request: Request<grid::SetObjectRequest>,
+    ) -> Answer<grid::ObjectResponse> {
+        let mut call = Call::read(request, |message| message.partition_id)?;
+        let data = call.message.object.take().ok_or_else(|| invalid("the object is missing"))?;
+        let content = convert::content(&self.app.service, data).map_err(status)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let at = call.at(&asked.cls_id, &id);
+        let service = &self.app.service;
+        let merged = service.merge_object(&call.caller, at, content, Precondition::Unsaid).await;
+        merged.map_err(status)?;
+        let object = service.object(&call.caller, at).await.map_err(status)?;
+        Ok(Response::new(grid::ObjectResponse { obj: Some(convert::object(at, object)) }))
+    }
+
+    async fn delete(&self, request: Request<grid::SingleObjectRequest>) -> Answer<EmptyResponse> {
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let at = call.at(&asked.cls_id, &id);
+        let deleted = self.app.service.delete_object(&call.caller, at, Precondition::Unsaid);
+        Ok(Response::new(convert::written(deleted.await.map_err(status)?)))
+    }
+
+    async fn get_value(
+        &self,
+        request: Request<grid::SingleKeyRequest>,
+    ) -> Answer<grid::ValueResponse> {
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let service = &self.app.service;
+        let key = service.entry_key(asked.key, asked.key_str.as_deref()).map_err(status)?;
+        let at = call.at(&asked.cls_id, &id);
+        let read = service.entry(&call.caller, at, &key).await.map_err(status)?;
+        Ok(Response::new(grid::ValueResponse {
+            value: Some(convert::value(read.val)),
+            object_version: Some(read.version),
+            key: Some(key.to_string()),
+            deleted: None,
+        }))
+    }
+
+    async fn get_values(
+        &self,
+        request: Request<grid::GetValuesRequest>,
+    ) -> Answer<grid::GetValuesResponse> {
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let service = &self.app.service;
+        let keys = asked.keys.iter().map(|text| service.entry_segment(text));
+        let keys = keys.collect::<Result<Vec<_>, _>>().map_err(status)?;
+        let at = call.at(&asked.cls_id, &id);
+        let read = service.entries(&call.caller, at, &keys).await.map_err(status)?;
+        let found = keys.iter().zip(read.values);
+        let found = found.filter_map(|(key, val)| Some((key.to_string(), convert::value(val?))));
+        let values = found.collect();
+        Ok(Response::new(grid::GetValuesResponse { values, object_version: read.version }))
+    }
+
+    async fn set_value(&self, request: Request<grid::SetKeyRequest>) -> Answer<EmptyResponse> {
+        let mut call = Call::read(request, |message| message.partition_id)?;
+        let value = call.message.value.take().ok_or_else(|| invalid("the value is missing"))?;
+        let val = convert::val(value).map_err(status)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let service = &self.app.service;
+        let key = service.entry_key(asked.key, asked.key_str.as_deref()).map_err(status)?;
+        let at = call.at(&asked.cls_id, &id);
+        let set = service.set_entry(&call.caller, at, (key, val), Precondition::Unsaid);
+        Ok(Response::new(convert::written(set.await.map_err(status)?)))
+    }
+
+    async fn delete_value(
+        &self,
+        request: Request<grid::SingleKeyRequest>,
+    ) -> Answer<EmptyResponse> {
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let service = &self.app.service;
+        let key = service.entry_key(asked.key, asked.key_str.as_deref()).map_err(status)?;
+        let at = call.at(&asked.cls_id, &id);
+        let deleted = service.delete_entry(&call.caller, at, key, Precondition::Unsaid);
+        Ok(Response::new(convert::written(deleted.await.map_err(status)?)))
+    }
+
+    async fn batch_set_values(
+        &self,
+        request: Request<grid::BatchSetValuesRequest>,
+    ) -> Answer<EmptyResponse> {
+        let mut call = Call::read(request, |message| message.partition_id)?;
+        let values = std::mem::take(&mut call.message.values);
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let service = &self.app.service;
+        let batch = convert::batch(service, values, &asked.delete_keys).map_err(status)?;
+        let precondition =
+            asked.expected_object_version.map_or(Precondition::Unsaid, Precondition::Version);
+        let at = call.at(&asked.cls_id, &id);
+        let done = service.batch_entries(&call.caller, at, batch, precondition);
+        Ok(Response::new(convert::written(done.await.map_err(status)?)))
+    }
+
+    async fn list_objects(
+        &self,
+        _: Request<grid::ListObjectsRequest>,
+    ) -> Answer<Self::ListObjectsStream> {
+        Err(Status::unimplemented("objects are not listed yet"))
+    }
+
+    async fn list_values(
+        &self,
+        _: Request<grid::ListValuesRequest>,
+    ) -> Answer<Self::ListValuesStream> {
+        Err(Status::unimplemented("entries are not listed yet"))
+    }
+
+    async fn invocation_result(
+        &self,
+        _: Request<grid::InvocationResultRequest>,
+    ) -> Answer<grid::InvocationResponse> {
+        Err(Status::unimplemented("functions are not invoked yet"))
+    }
+
+    async fn stats(&self, request: Request<grid::StatsRequest>) -> Answer<grid::StatsResponse> {
+        let call = Call::read(request, |_| 0)?;
+        let service = &self.app.service;
+        let mut shards = Vec::new();
+        for class in service.classes(&call.caller) {
+            let stats = service.class_stats(&call.caller, &class).await.map_err(status)?;
+            let shard = |(partition, stats)| convert::shard(&class, partition, stats);
+            shards.extend(stats.into_iter().map(shard));
+        }
+        Ok(Response::new(grid::StatsResponse { shards }))
+    }
+
+    async fn capabilities(
+        &self,
+        _: Request<grid::CapabilitiesRequest>,
+    ) -> Answer<grid::CapabilitiesResponse> {
+        Ok(Response::new(convert::capabilities(&self.app.service.rollout())))
+    }
+}
+
+impl Data {
+    fn id(&self, number: Option<u64>, text: Option<&str>) -> Result<ObjectId, Status> {
+        self.app.service.object_id(number, text).map_err(status)
+    }
+}
+
+impl<T> Call<T> {
+    /// Takes a request apart. Who calls was found out at the edge.
+    fn read(request: Request<T>, partition: impl FnOnce(&T) -> u32) -> Result<Call<T>, Status> {
+        let is_auto = match request.metadata().get(PARTITION) {
+            None => false,
+            Some(value) if value == "auto" => true,
+            Some(_) => return Err(invalid("keyloom-partition can only be auto")),
+        };
+        let (_, mut extensions, message) = request.into_parts();
+        let caller = extensions.remove::<Caller>();
+        let Caller(caller) =
+            caller.expect("every call has passed the edge, which knows the caller");
+        let partition = match partition(&message) {
+            0 if is_auto => Partition::Auto,
+            _ if is_auto => return Err(invalid("the partition is auto and a number")),
+            number => Partition::Number(number),
+        };
+        Ok(Call { caller, partition, message })
+    }
+
+    fn at<'a>(&self, class: &'a str, id: &'a ObjectId) -> ObjectAt<'a> {
+        ObjectAt { class, partition: self.partition, id }
+    }
+}

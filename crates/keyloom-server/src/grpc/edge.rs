@@ -1,0 +1,131 @@
+//! What every call passes: admission, the caller, a deadline.
+//!
+//! E1: A call that finds no place is answered at once; none waits for a place.
+//! E2: The caller is known before the service is asked: it finds him among the extensions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::{HeaderMap, Method};
+use axum::middleware::Next;
+use axum::response::Response;
+use tokio::time::{Instant, timeout};
+use tonic::{Code, Status};
+use tracing::field::Empty;
+use tracing::{Instrument, debug, debug_span};
+
+use super::status::refused;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::rest::Refusal;
+
+/// The time that a client gives a call: digits and a unit.
+const TIMEOUT: &str = "grpc-timeout";
+
+/// What a call needs to know of its service.
+#[derive(Clone)]
+pub(super) struct Passage {
+    pub(super) app: Arc<App>,
+    pub(super) service: &'static str,
+}
+
+/// Lets a call through to its service.
+pub(super) async fn pass(State(passage): State<Passage>, request: Request, next: Next) -> Response {
+    let Passage { app, service } = passage;
+    let begun = Instant::now();
+    app.metrics.begin();
+    let span = debug_span!(
+        "call",
+        otel.kind = "server",
+        otel.name = %request.uri().path(),
+        service,
+        status = Empty,
+        object.id = Empty,
+        object.id_str = Empty,
+    );
+    let response = match app.places.try_acquire() {
+        Ok(_place) => answer(&app, request, next).instrument(span.clone()).await,
+        Err(_) => {
+            let busy = Refusal::busy("the server has as many requests as it can work on");
+            refused(&busy).into_http()
+        }
+    };
+    // Where there is no status yet, the answer has begun, and went well so far.
+    let status =
+        Status::from_header_map(response.headers()).map_or(Code::Ok, |status| status.code());
+    let number = i32::from(status);
+    app.metrics.end(
+        service,
+        &Method::POST,
+        u16::try_from(number).unwrap_or(u16::MAX),
+        begun.elapsed(),
+    );
+    span.record("status", number);
+    debug!(service, status = number, "call");
+    response
+}
+
+async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let time = given(&parts.headers).unwrap_or(app.config.deadline).min(app.config.deadline);
+    let work = async move {
+        // E2
+        let caller = match Caller::from_request_parts(&mut parts, app).await {
+            Ok(caller) => caller,
+            Err(refusal) => return refused(&refusal).into_http(),
+        };
+        parts.extensions.insert(caller);
+        next.run(Request::from_parts(parts, body)).await
+    };
+    match timeout(time, work).await {
+        Ok(response) => response,
+        Err(_) => {
+            let what = "the deadline has passed; a change may still happen: read before you retry";
+            Status::deadline_exceeded(what).into_http()
+        }
+    }
+}
+
+/// The time that the client gives, if it says so in a way that gRPC knows.
+fn given(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get(TIMEOUT)?.to_str().ok()?;
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    // More digits are not allowed, and would not fit.
+    let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    match unit {
+        "H" => Some(Duration::from_secs(number * 3600)),
+        "M" => Some(Duration::from_secs(number * 60)),
+        "S" => Some(Duration::from_secs(number)),
+        "m" => Some(Duration::from_millis(number)),
+        "u" => Some(Duration::from_micros(number)),
+        "n" => Some(Duration::from_nanos(number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn a_client_gives_its_time_in_any_unit_of_grpc() {
+        let read = |text: &'static str| {
+            given(&HeaderMap::from_iter([(
+                axum::http::HeaderName::from_static(TIMEOUT),
+                HeaderValue::from_static(text),
+            )]))
+        };
+        assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
+        assert_eq!(read("3M"), Some(Duration::from_secs(180)));
+        assert_eq!(read("4S"), Some(Duration::from_secs(4)));
+        assert_eq!(read("5m"), Some(Duration::from_millis(5)));
+        assert_eq!(read("6u"), Some(Duration::from_micros(6)));
+        assert_eq!(read("99999999n"), Some(Duration::from_nanos(99_999_999)));
+        for wrong in ["", "S", "5", "5x", "123456789S", "-1S", "1.5S"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The entries of an object: one, several, a page.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, Method, header};
+use axum::routing::{get, post};
+use keyloom_api::{self as api, EntryBatchBody, ValueBody, grid};
+use keyloom_engine::Precondition;
+
+use super::Refusal;
+use super::answer::{self, Answer, etag};
+use super::objects::{
+    ANSWERS, Address, PROTOBUF, changed, from_protobuf, protobuf, wants_protobuf,
+};
+use super::read::{self, At, Raw, check_media, from_json};
+use super::route::Route;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::grid as convert;
+
+pub(super) fn routes() -> Vec<Route> {
+    let one = Route::new(
+        "/api/class/{class}/{partition}/objects/{id}/values/{field}",
+        &[Method::GET, Method::PUT, Method::DELETE],
+        get(show).put(put).delete(delete),
+    );
+    let many = Route::new(
+        "/api/class/{class}/{partition}/objects/{id}/values/batch",
+        &[Method::POST],
+        post(batch),
+    );
+    vec![one.producing(ANSWERS), many.producing(ANSWERS)]
+}
+
+async fn show(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition, id, field)): At<(String, String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let address = Address::read(&app.service, (class, partition, id))?;
+    let key = app.service.entry_segment(&field)?;
+    let read = app.service.entry(&caller, address.at(), &key).await?;
+    if read::has_version(&headers, read.version) {
+        return Ok(answer::not_modified(read.version));
+    }
+    let value = convert::value(read.val);
+    let mut response = if wants_protobuf(&headers) {
+        protobuf(&value)
+    } else {
+        let api::Value { data, kind } = value.into();
+        let entry = api::Entry { key: key.to_string(), data, kind, version: read.version };
+        answer::json(&entry)?
+    };
+    response.headers_mut().insert(header::ETAG, etag(read.version));
+    Ok(response)
+}
+
+async fn put(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition, id, field)): At<(String, String, String, String)>,
+    headers: HeaderMap,
+    body: Raw,
+) -> Answer {
+    check_media(&headers, ANSWERS)?;
+    let value: grid::ValData = if body.media == PROTOBUF {
+        from_protobuf(&body.bytes)?
+    } else {
+        from_json::<ValueBody>(&body.bytes)?.read().map_err(Refusal::invalid)?
+    };
+    let address = Address::read(&app.service, (class, partition, id))?;
+    let entry = (app.service.entry_segment(&field)?, convert::val(value)?);
+    let precondition = read::precondition(&headers)?;
+    let written = app.service.set_entry(&caller, address.at(), entry, precondition).await?;
+    changed(&headers, &address, written)
+}
+
+async fn delete(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition, id, field)): At<(String, String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let address = Address::read(&app.service, (class, partition, id))?;
+    let key = app.service.entry_segment(&field)?;
+    let precondition = read::precondition(&headers)?;
+    let written = app.service.delete_entry(&caller, address.at(), key, precondition).await?;
+    changed(&headers, &address, written)
+}
+
+async fn batch(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(segments): At<(String, String, String)>,
+    headers: HeaderMap,
+    body: Raw,
+) -> Answer {
+    check_media(&headers, ANSWERS)?;
+    let (values, delete_keys, expected) = if body.media == PROTOBUF {
+        let message: grid::BatchSetValuesRequest = from_protobuf(&body.bytes)?;
+        (message.values, message.delete_keys, message.expected_object_version)
+    } else {
+        let EntryBatchBody { values, delete_keys, expected_object_version } =
+            from_json(&body.bytes)?;
+        let read = |(key, value): (String, ValueBody)| Ok((key, value.read()?));
+        let values = values.into_iter().map(read).collect::<Result<BTreeMap<_, _>, String>>();
+        (values.map_err(Refusal::invalid)?, delete_keys, expected_object_version)
+    };
+    let precondition = match (read::precondition(&headers)?, expected) {
+        (precondition, None) => precondition,
+        (Precondition::Unsaid, Some(version)) => Precondition::Version(version),
+        _ => {
+            let detail = "send the expected version in the body or as If-Match, not both";
+            return Err(Refusal::invalid(detail));
+        }
+    };
+    let address = Address::read(&app.service, segments)?;
+    let batch = convert::batch(&app.service, values, &delete_keys)?;
+    let written = app.service.batch_entries(&caller, address.at(), batch, precondition).await?;
+    changed(&headers, &address, written)
+}

@@ -1,0 +1,88 @@
+//! What every call passes, and what is answered beside the services of the grid.
+
+use std::collections::BTreeSet;
+
+use futures_util::{StreamExt as _, stream};
+use keyloom_server::Config;
+use tonic::Code;
+use tonic::metadata::MetadataValue;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn health_is_served_on_the_port_of_rest() {
+    let server = Server::start("").await;
+    let mut client = HealthClient::new(server.channel.clone());
+    let answer = client.check(HealthCheckRequest { service: String::new() }).await.unwrap();
+    assert_eq!(answer.into_inner().status, 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn reflection_names_the_services_and_shows_their_files() {
+    let server = Server::start("").await;
+    let answer = reflect(&server, MessageRequest::ListServices(String::new())).await;
+    let MessageResponse::ListServicesResponse(list) = answer else { panic!("{answer:?}") };
+    let names: BTreeSet<String> = list.service.into_iter().map(|service| service.name).collect();
+    for name in ["oprc.DataService", "oprc.OprcFunction", "grpc.health.v1.Health"] {
+        assert!(names.contains(name), "{names:?}");
+    }
+    let symbol = MessageRequest::FileContainingSymbol("oprc.DataService".to_owned());
+    let answer = reflect(&server, symbol).await;
+    assert!(matches!(answer, MessageResponse::FileDescriptorResponse(_)), "{answer:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_valid_is_a_status_and_no_problem_document() {
+    let server = Server::start("").await;
+    let bearer = MetadataValue::from_static("Bearer nonsense");
+    let mut client = HealthClient::with_interceptor(
+        server.channel.clone(),
+        move |mut request: tonic::Request<()>| {
+            request.metadata_mut().insert("authorization", bearer.clone());
+            Ok(request)
+        },
+    );
+    let refused = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unauthenticated, "{refused:?}");
+    assert_eq!(refused.metadata().get("keyloom-code").unwrap(), "unauthenticated");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_that_finds_no_place_is_told_to_come_back() {
+    let config = Config { requests_max: 0, ..Config::default() };
+    let server = Server::with("", config).await;
+    let mut client = HealthClient::new(server.channel.clone());
+    let refused = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_does_not_exist_is_unimplemented() {
+    let server = Server::start("").await;
+    let mut client = tonic::client::Grpc::new(server.channel.clone());
+    client.ready().await.unwrap();
+    let path = "/oprc.Nothing/At".parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<HealthCheckRequest, HealthCheckRequest>::default();
+    let request = tonic::Request::new(HealthCheckRequest::default());
+    let refused = client.unary(request, path, codec).await.unwrap_err();
+    assert_eq!(refused.code(), Code::Unimplemented, "{refused:?}");
+    server.stop().await;
+}
+
+async fn reflect(server: &Server, request: MessageRequest) -> MessageResponse {
+    let request = ServerReflectionRequest { host: String::new(), message_request: Some(request) };
+    let mut client = ServerReflectionClient::new(server.channel.clone());
+    let answers = client.server_reflection_info(stream::iter([request])).await.unwrap();
+    let answer = answers.into_inner().next().await.unwrap().unwrap();
+    answer.message_response.unwrap()
+}

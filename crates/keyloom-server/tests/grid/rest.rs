@@ -1,0 +1,210 @@
+//! Objects and entries over REST.
+
+use hyper::Method;
+use keyloom_api::grid;
+use prost::Message as _;
+use serde_json::json;
+
+use crate::server::{GRID, Server};
+
+const OBJECTS: &str = "/api/class/order/0/objects";
+const PROTOBUF: &str = "application/x-protobuf";
+
+#[tokio::test]
+async fn o01_what_rest_writes_grpc_reads_and_the_other_way_round() {
+    let server = Server::start(GRID).await;
+    for id in ["42", "Ord_2025_09_12345"] {
+        let path = format!("{OBJECTS}/{id}");
+        let body = json!({ "entries": { "1": { "data": "aGk=" } }, "entries_str": { "A": 7 } });
+        let answer = server.json(Method::PUT, &path, &body).await;
+        assert_eq!(answer.status, 201, "{answer:?}");
+        let place = format!("{OBJECTS}/{}", id.to_lowercase());
+        assert_eq!(answer.header("location"), place);
+        let mut client = server.data();
+        let request = grid::SingleObjectRequest {
+            cls_id: "order".to_owned(),
+            object_id_str: Some(id.to_owned()),
+            ..grid::SingleObjectRequest::default()
+        };
+        let found = client.get(request.clone()).await.unwrap().into_inner().obj.unwrap();
+        assert_eq!(
+            (found.entries[&1].data.as_slice(), found.entries_str["a"].data.as_slice()),
+            (b"hi".as_slice(), b"7".as_slice())
+        );
+        let merge = grid::SetObjectRequest {
+            cls_id: "order".to_owned(),
+            object_id_str: Some(id.to_owned()),
+            object: Some(grid::ObjData::default()),
+            ..grid::SetObjectRequest::default()
+        };
+        let merged = client.merge(merge).await.unwrap().into_inner().obj.unwrap();
+        let version = merged.metadata.unwrap().version.unwrap();
+        let answer = server.get(&path).await;
+        assert_eq!(answer.header("etag"), format!("\"{version}\""));
+        let object = answer.read();
+        assert_eq!(object["metadata"]["version"], version);
+        assert_eq!(object["entries"]["1"], json!({ "data": "aGk=", "type": "byte" }));
+        let answer = server.json(Method::PATCH, &path, &json!({ "entries": { "2": 1 } })).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert_eq!(server.send(Method::DELETE, &path, &[], b"").await.status, 200);
+        assert_eq!(client.get(request).await.unwrap_err().code(), tonic::Code::NotFound);
+        assert_eq!(server.get(&path).await.problem(), "404 not_found");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn o03_a_segment_of_digits_is_a_number_and_anything_else_a_string() {
+    let server = Server::start(GRID).await;
+    for (segment, field, expected) in [
+        ("42", "object_id", json!(42)),
+        ("18446744073709551616", "object_id_str", json!("18446744073709551616")),
+        ("ord_2025_09_12345", "object_id_str", json!("ord_2025_09_12345")),
+        ("%C3%A9", "object_id_str", json!("é")),
+    ] {
+        let path = format!("{OBJECTS}/{segment}");
+        assert_eq!(server.json(Method::PUT, &path, &json!({})).await.status, 201, "{segment}");
+        assert_eq!(server.get(&path).await.read()["metadata"][field], expected);
+    }
+    let path = format!("{OBJECTS}/007");
+    let answer = server.json(Method::PUT, &path, &json!({})).await;
+    assert_eq!(answer.problem(), "400 invalid_argument", "never two objects");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn o07_a_change_is_based_on_the_version_that_it_names() {
+    let server = Server::start(GRID).await;
+    let path = format!("{OBJECTS}/o/values/status");
+    let created = server.json(Method::PUT, &path, &json!({ "value": "shipped" })).await;
+    assert_eq!(created.status, 201, "{created:?}");
+    let tag = created.header("etag").to_owned();
+    let entry = server.get(&path).await;
+    assert_eq!((entry.status, entry.header("etag")), (200, tag.as_str()));
+    assert_eq!(entry.read()["data"], "eyJ2YWx1ZSI6InNoaXBwZWQifQ==");
+    let same = server.send(Method::GET, &path, &[("if-none-match", &tag)], b"").await;
+    assert_eq!(same.status, 304);
+
+    let json = ("content-type", "application/json");
+    let batch = format!("{OBJECTS}/o/values/batch");
+    let body = json!({ "values": { "7": 1, "Name": "ann" }, "delete_keys": ["status"] });
+    let body = body.to_string();
+    let done =
+        server.send(Method::POST, &batch, &[json, ("if-match", &tag)], body.as_bytes()).await;
+    assert_eq!(done.status, 200, "{done:?}");
+    let late =
+        server.send(Method::POST, &batch, &[json, ("if-match", &tag)], body.as_bytes()).await;
+    assert_eq!(late.problem(), "412 version_conflict");
+    assert_eq!(server.get(&path).await.problem(), "404 not_found");
+    assert_eq!(server.get(&format!("{OBJECTS}/o/values/NAME")).await.status, 200);
+    let gone = server.send(Method::DELETE, &format!("{OBJECTS}/o/values/7"), &[], b"").await;
+    assert_eq!(gone.status, 200, "{gone:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn messages_are_taken_and_given_where_the_client_says_so() {
+    let server = Server::start(GRID).await;
+    let value = grid::ValData { data: vec![1, 2, 3], r#type: 1 };
+    let entries = [(1, value.clone())].into();
+    let object = grid::ObjData { entries, ..grid::ObjData::default() };
+    let path = format!("{OBJECTS}/7");
+    let headers = [("content-type", PROTOBUF), ("accept", PROTOBUF)];
+    let answer = server.send(Method::PUT, &path, &headers, &object.encode_to_vec()).await;
+    assert_eq!((answer.status, answer.header("content-type")), (201, PROTOBUF));
+    let written = grid::EmptyResponse::decode(answer.body).unwrap();
+    let answer = server.send(Method::GET, &path, &headers[1..], b"").await;
+    let found = grid::ObjData::decode(answer.body).unwrap();
+    assert_eq!(found.entries, object.entries);
+    assert_eq!(found.metadata.unwrap().version, written.object_version);
+    let answer = server.send(Method::GET, &format!("{path}/values/1"), &headers[1..], b"").await;
+    assert_eq!(grid::ValData::decode(answer.body).unwrap(), value);
+    let wrong = server.send(Method::PUT, &path, &headers, b"\xFF\xFF").await;
+    assert_eq!(wrong.problem(), "400 invalid_argument");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bad_addresses_and_bodies_are_refused_with_problem_documents() {
+    let server = Server::start(GRID).await;
+    for (path, expected) in [
+        ("/api/class/nothing/0/objects/1", "404 not_found"),
+        ("/api/class/order/4/objects/1", "400 invalid_argument"),
+        ("/api/class/order/65536/objects/1", "400 invalid_argument"),
+        ("/api/class/order/-1/objects/1", "400 invalid_argument"),
+        ("/api/class/order/0/objects/%FF", "400 invalid_argument"),
+        ("/api/class/order/0/objects/a%00b", "400 invalid_argument"),
+    ] {
+        let answer = server.json(Method::PUT, path, &json!({})).await;
+        assert_eq!(answer.problem(), expected, "{path}");
+    }
+    let path = format!("{OBJECTS}/o");
+    for body in [json!({ "entries": { "x": 1 } }), json!({ "more": 1 }), json!(7)] {
+        let answer = server.json(Method::PUT, &path, &body).await;
+        assert_eq!(answer.problem(), "400 invalid_argument", "{body}");
+    }
+    let answer = server.send(Method::PUT, &path, &[("content-type", "text/plain")], b"{}").await;
+    assert_eq!(answer.problem(), "415 invalid_argument");
+    let large = json!({ "entries": { "1": "x".repeat(1 << 20) } });
+    let answer = server.json(Method::PUT, &path, &large).await;
+    assert_eq!(answer.problem(), "413 limit_exceeded");
+    assert_eq!(server.get(&path).await.problem(), "404 not_found");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn o12_o13_the_rollout_is_moved_at_run_time_and_refusals_name_the_flag() {
+    let server = Server::start(GRID).await;
+    let rollout = |body: serde_json::Value| {
+        let server = &server;
+        async move { server.json(Method::PUT, "/api/rollout", &body).await }
+    };
+    assert_eq!(rollout(json!({ "phase": 0 })).await.status, 200);
+    assert_eq!(server.get("/api/capabilities").await.read()["string_ids"], false);
+    let path = format!("{OBJECTS}/text");
+    let refused = server.json(Method::PUT, &path, &json!({})).await;
+    assert_eq!(refused.problem(), "400 invalid_argument");
+    assert!(refused.read()["detail"].as_str().unwrap().contains("ODGM_ENABLE_STRING_IDS"));
+    assert_eq!(rollout(json!({ "phase": 4 })).await.status, 200);
+    assert_eq!(server.get("/api/capabilities").await.read()["string_ids"], true);
+    let numeric = server.json(Method::PUT, &format!("{OBJECTS}/1"), &json!({})).await;
+    assert!(numeric.read()["warning"].as_str().unwrap().contains("deprecated"), "{numeric:?}");
+    assert_eq!(rollout(json!({ "phase": 6 })).await.status, 200);
+    let mut client = server.data();
+    let by_number = grid::SingleObjectRequest {
+        cls_id: "order".to_owned(),
+        object_id: Some(1),
+        ..grid::SingleObjectRequest::default()
+    };
+    let refused = client.get(by_number).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused:?}");
+    assert_eq!(rollout(json!({ "phase": 7 })).await.problem(), "400 invalid_argument");
+    assert_eq!(server.get("/api/rollout").await.read()["phase"], 6);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn classes_are_created_through_the_api_and_show_what_is_in_them() {
+    let server = Server::start(GRID).await;
+    let class = json!({ "about": "Things", "partitions": 2 });
+    let answer = server.json(Method::PUT, "/api/class/thing", &class).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    server
+        .json(Method::PUT, "/api/class/thing/1/objects/a", &json!({ "entries": { "1": 1 } }))
+        .await;
+    let shown = server.get("/api/class/thing").await.read();
+    assert_eq!(shown["schema"]["partitions"], 2);
+    assert_eq!(shown["partitions"][0]["string_objects"], 1);
+    let fewer = server.json(Method::PUT, "/api/class/thing", &json!({ "partitions": 1 })).await;
+    assert!(fewer.status >= 400, "{fewer:?}");
+    let hash = server.get("/debug/object-hash/thing/0/A").await.read();
+    let id = keyloom_engine::ObjectId::string("a", 160).unwrap();
+    assert_eq!(hash["object_id"], "a");
+    assert_eq!(hash["hash"], format!("{:016x}", id.hash64()));
+    assert_eq!(hash["auto_partition"], id.partition(2));
+    let metrics = server.get("/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    assert!(text.contains(r#"keyloom_objects{class="thing",variant="string"} 1"#), "{text}");
+    assert!(text.contains("keyloom_string_id_adoption_percent 100"), "{text}");
+    server.stop().await;
+}
