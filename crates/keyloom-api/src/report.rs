@@ -278,6 +278,9 @@ pub enum ChangeKind {
 pub struct CheckReport {
     /// How many documents were read.
     pub documents: u64,
+    /// How many objects were read.
+    #[serde(default)]
+    pub objects: u64,
     /// How many of their keys were read.
     pub keys: u64,
     /// What is wrong.

@@ -35,8 +35,9 @@ pub use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectStep, Touched};
 pub use keyloom_store::{Direction, Feed, Position, Tally};
 pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
 pub use object::{
-    EntriesRead, EntryBatch, Object, ObjectAt, ObjectContent, ObjectStats, ObjectWritten,
-    Partition, Rollout, Val, ValKind,
+    EntriesRead, EntryBatch, EntryList, EntryPage, Object, ObjectAt, ObjectContent, ObjectItem,
+    ObjectList, ObjectOrder, ObjectPage, ObjectStats, ObjectWritten, Partition, Rollout, Val,
+    ValKind,
 };
 pub use query::{
     Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,

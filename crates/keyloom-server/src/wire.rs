@@ -182,7 +182,7 @@ fn touched(kind: engine::Touched) -> api::ChangeKind {
 
 /// What a check found.
 pub fn check_report(report: engine::CheckReport) -> api::CheckReport {
-    let engine::CheckReport { documents, keys, problems, repaired } = report;
+    let engine::CheckReport { documents, objects, keys, problems, repaired } = report;
     let problems = problems
         .into_iter()
         .map(|engine::Problem { collection, path, key, what }| api::CheckProblem {
@@ -192,7 +192,7 @@ pub fn check_report(report: engine::CheckReport) -> api::CheckReport {
             what: what.to_owned(),
         })
         .collect();
-    api::CheckReport { documents, keys, problems, repaired }
+    api::CheckReport { documents, objects, keys, problems, repaired }
 }
 
 fn item(item: engine::Item) -> Result<api::Item, Error> {

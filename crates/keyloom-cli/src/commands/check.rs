@@ -32,8 +32,12 @@ pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), 
                 table.row([collection, path, key, problem.what.clone()]);
             }
             output.table(&table)?;
+            let objects = match report.objects {
+                0 => String::new(),
+                objects => format!(", {}", counted(objects, "object")),
+            };
             output.line(format_args!(
-                "checked {} and {}: {}",
+                "checked {}{objects} and {}: {}",
                 counted(report.documents, "document"),
                 counted(report.keys, "key"),
                 verdict(found, report.repaired),

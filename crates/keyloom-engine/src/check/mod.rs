@@ -9,6 +9,7 @@
 //! follow from documents, there are none, and no key has to be looked at twice.
 
 mod derived;
+mod objects;
 mod orphans;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,8 @@ pub enum Repair {
 pub struct CheckReport {
     /// How many documents it read.
     pub documents: u64,
+    /// How many objects it read.
+    pub objects: u64,
     /// How many keys it compared.
     pub keys: u64,
     /// What is wrong; at most [`CHECK_PROBLEMS_MAX`] are listed.
@@ -50,9 +53,10 @@ pub struct CheckReport {
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The collection.
+    /// The collection, or the class.
     pub collection: String,
-    /// `key`, `index:name`, `unique:name`, `tombstone`, `counter` or `derived`.
+    /// `key`, `index:name`, `unique:name`, `tombstone`, `counter` or `derived`; of objects also
+    /// `metadata`, `entry`, `directory` or `legacy`.
     pub path: String,
     /// The key in text spelling, or escaped bytes if it has none.
     pub key: String,
@@ -61,7 +65,7 @@ pub struct Problem {
 }
 
 impl Engine {
-    /// Compares all documents and keys. `progress` hears how many documents were read.
+    /// Compares all documents, objects and keys. `progress` hears how many of them were read.
     pub async fn check(
         &self,
         repair: Repair,
@@ -78,6 +82,9 @@ impl Engine {
             run.check_collection(collection, progress).await?;
         }
         run.check_derived(&catalog).await?;
+        for class in catalog.classes.values() {
+            run.check_class(class, progress).await?;
+        }
         Ok(run.report)
     }
 }

@@ -10,7 +10,7 @@ use crate::read::read_counter;
 /// What a counter counts; its number is the last byte of the counter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Counted {
+pub(crate) enum Counted {
     NumericObjects = 0,
     StringObjects = 1,
     NumericEntries = 2,
@@ -64,6 +64,16 @@ impl Engine {
     }
 }
 
+impl Counted {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Counted; 4] = [
+        Counted::NumericObjects,
+        Counted::StringObjects,
+        Counted::NumericEntries,
+        Counted::StringEntries,
+    ];
+}
+
 impl ObjectStats {
     fn set(&mut self, kind: u8, count: u64) -> Result<(), Error> {
         *match kind {
@@ -78,7 +88,7 @@ impl ObjectStats {
 }
 
 /// Where something is counted.
-pub(super) fn counter_key(class: u16, partition: u16, counted: Counted) -> Vec<u8> {
+pub(crate) fn counter_key(class: u16, partition: u16, counted: Counted) -> Vec<u8> {
     let mut key = Vec::with_capacity(6);
     Head { space: Space::Counter, collection: class, template: partition }.write(&mut key);
     key.push(counted as u8);

@@ -57,32 +57,48 @@ pub(super) struct EntryChange<'a> {
 
 /// Builds the commit.
 pub(super) fn draft(materials: Materials<'_>, edit: &Edit) -> Result<Draft, Error> {
-    let mut builder = Builder::new(&materials);
-    let changes = entry_changes(&materials.state, edit);
+    let Materials { catalog, class, partition, at, keys, state, grave, version, warning } =
+        &materials;
+    let last = state.current().map(|it| it.version).or(grave.map(|grave| grave.version));
+    let version = (*version).max(last.map_or(0, |last| last.saturating_add(1)));
+    let mut builder = Builder::new(catalog, keys, state, *grave, version);
+    let changes = entry_changes(state, edit);
     builder.add_checks();
     builder.move_older(edit);
     for change in &changes {
         builder.add_entry(change);
     }
-    let kind = match (materials.state.current(), edit.scope) {
+    let kind = match (state.current(), edit.scope) {
         (_, Scope::Delete) => Touched::Deleted,
         (None, _) => Touched::Created,
         (Some(_), _) => Touched::Updated,
     };
     builder.add_event(edit, kind);
     builder.add_object(kind)?;
-    builder.add_counters(kind);
+    builder.add_counters(kind, (class.id, *partition), at.id);
     let entries = changes.iter().map(|it| EntryStep { kind: it.kind, key: it.key.clone() });
     let step = ObjectStep {
         kind,
-        class: materials.class.id,
-        partition: materials.partition,
-        version: builder.version,
-        id: materials.at.id.clone(),
+        class: class.id,
+        partition: *partition,
+        version,
+        id: at.id.clone(),
         entries: entries.collect(),
     };
     builder.commit.changes.push(step.write());
-    Ok(builder.finish(kind))
+    let written =
+        ObjectWritten { kind, version, partition: *partition, events: 0, warning: *warning };
+    Ok(builder.finish(written))
+}
+
+/// Builds the commit that moves an object to the new layout, and changes nothing else.
+pub(super) fn rewrite(catalog: &Catalog, keys: &ObjectKey, state: &State) -> Result<Commit, Error> {
+    let version = state.current().map_or(0, |stored| stored.version);
+    let mut builder = Builder::new(catalog, keys, state, None, version);
+    builder.add_checks();
+    builder.move_older(&Edit::none());
+    builder.add_object(Touched::Updated)?;
+    Ok(builder.commit)
 }
 
 /// The entries that an edit changes, ascending by key. A value that is set to what it is, is none.
@@ -112,7 +128,10 @@ fn entry_changes<'a>(state: &'a State, edit: &'a Edit) -> Vec<EntryChange<'a>> {
 }
 
 struct Builder<'a> {
-    materials: &'a Materials<'a>,
+    catalog: &'a Catalog,
+    keys: &'a ObjectKey,
+    state: &'a State,
+    grave: Option<Grave>,
     commit: Commit,
     version: u64,
     metadata: Metadata,
@@ -121,18 +140,23 @@ struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    fn new(materials: &'a Materials<'a>) -> Builder<'a> {
-        let stored = materials.state.current().copied();
-        let last = stored.map(|it| it.version).or(materials.grave.map(|grave| grave.version));
-        let version = materials.version.max(last.map_or(0, |last| last.saturating_add(1)));
-        let mut metadata = stored.unwrap_or(Metadata { created: version, ..Metadata::default() });
-        metadata.version = version;
-        Builder { materials, commit: Commit::default(), version, metadata, grown: [0, 0] }
+    fn new(
+        catalog: &'a Catalog,
+        keys: &'a ObjectKey,
+        state: &'a State,
+        grave: Option<Grave>,
+        version: u64,
+    ) -> Builder<'a> {
+        let stored = state.current().copied();
+        let new = Metadata { created: version, ..Metadata::default() };
+        let metadata = Metadata { version, ..stored.unwrap_or(new) };
+        let (commit, grown) = (Commit::default(), [0, 0]);
+        Builder { catalog, keys, state, grave, commit, version, metadata, grown }
     }
 
     /// The catalog, and everything that says what the object is (O2, O4).
     fn add_checks(&mut self) {
-        let Materials { catalog, keys, state, grave, .. } = self.materials;
+        let Builder { catalog, keys, state, grave, .. } = *self;
         let at = |stamp: Option<Stamp>| stamp.map_or(Expect::Absent, Expect::At);
         self.check(catalog_key(), at(catalog.stamp));
         self.check(keys.metadata(), at(state.metadata.as_ref().map(|(_, stamp)| *stamp)));
@@ -147,10 +171,12 @@ impl<'a> Builder<'a> {
 
     /// Moves what lies in an older layout, and is not changed anyway, to the new one.
     fn move_older(&mut self, edit: &Edit) {
-        let Materials { keys, state, .. } = self.materials;
+        let Builder { keys, state, .. } = *self;
         if let (Some(_), Some(legacy)) = (&state.legacy, keys.legacy()) {
             self.commit.writes.push(Write::Delete { key: legacy });
         }
+        let shadowed = state.shadowed.iter().filter_map(|key| keys.length_entry(key));
+        self.commit.writes.extend(shadowed.map(|key| Write::Delete { key }));
         for old in state.entries.iter().filter(|old| old.layout != Layout::Now) {
             if let (Layout::Length, Some(key)) = (old.layout, keys.length_entry(&old.key)) {
                 self.commit.writes.push(Write::Delete { key });
@@ -170,7 +196,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_entry(&mut self, change: &EntryChange<'_>) {
-        let Materials { keys, state, .. } = self.materials;
+        let Builder { keys, state, .. } = *self;
         let key = keys.entry(change.key);
         let old = state.entry(change.key);
         let old_bytes = old.map_or(0, |old| old.val.data.len() as u64);
@@ -196,7 +222,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add_event(&mut self, edit: &Edit, kind: Touched) {
-        let Materials { keys, .. } = self.materials;
+        let keys = self.keys;
         let had = self.metadata.has_event;
         match &edit.event {
             EventEdit::Put(event) if !event.is_empty() && kind != Touched::Deleted => {
@@ -216,7 +242,7 @@ impl<'a> Builder<'a> {
 
     /// The metadata, or the tombstone of what is deleted.
     fn add_object(&mut self, kind: Touched) -> Result<(), Error> {
-        let Materials { keys, state, grave, .. } = self.materials;
+        let Builder { keys, state, grave, .. } = *self;
         let [numeric, string] = self.grown;
         self.metadata.numeric = grow(self.metadata.numeric, numeric)?;
         self.metadata.string = grow(self.metadata.string, string)?;
@@ -244,14 +270,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn add_counters(&mut self, kind: Touched) {
-        let Materials { class, partition, at, .. } = self.materials;
+    fn add_counters(&mut self, kind: Touched, (class, partition): (u16, u16), id: &ObjectId) {
         let objects = match kind {
             Touched::Created => 1,
             Touched::Updated => 0,
             Touched::Deleted => -1,
         };
-        let object = match at.id {
+        let object = match id {
             ObjectId::Numeric(_) => Counted::NumericObjects,
             ObjectId::String(_) => Counted::StringObjects,
         };
@@ -262,7 +287,7 @@ impl<'a> Builder<'a> {
             (Counted::StringEntries, string),
         ];
         for (counted, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
-            let key = counter_key(class.id, *partition, counted);
+            let key = counter_key(class, partition, counted);
             self.commit.writes.push(Write::Add { key, delta });
         }
     }
@@ -271,17 +296,14 @@ impl<'a> Builder<'a> {
         self.commit.checks.push(Check { key, expect });
     }
 
-    fn finish(self, kind: Touched) -> Draft {
-        let Materials { keys, partition, warning, .. } = *self.materials;
-        let (metadata, tombstone) = (keys.metadata(), keys.tombstone());
-        let (key, beside) =
-            if kind == Touched::Deleted { (tombstone, metadata) } else { (metadata, tombstone) };
-        let version = self.version;
-        Draft {
-            commit: self.commit,
-            witness: Witness { key, beside, version },
-            written: ObjectWritten { kind, version, partition, events: 0, warning },
-        }
+    fn finish(self, written: ObjectWritten) -> Draft {
+        let (metadata, tombstone) = (self.keys.metadata(), self.keys.tombstone());
+        let (key, beside) = match written.kind {
+            Touched::Deleted => (tombstone, metadata),
+            Touched::Created | Touched::Updated => (metadata, tombstone),
+        };
+        let witness = Witness { key, beside, version: self.version };
+        Draft { commit: self.commit, witness, written }
     }
 }
 

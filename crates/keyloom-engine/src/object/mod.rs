@@ -10,8 +10,11 @@
 
 mod counter;
 mod draft;
+mod legacy;
+mod list;
 mod read;
 mod record;
+mod rewrite;
 mod rollout;
 mod write;
 
@@ -25,8 +28,10 @@ use crate::error::Error;
 use crate::schema::{ClassSchema, Event};
 
 pub use counter::ObjectStats;
+pub(crate) use counter::{Counted, counter_key};
+pub use list::{EntryList, EntryPage, ObjectItem, ObjectList, ObjectOrder, ObjectPage};
 pub use read::{EntriesRead, Object};
-pub(crate) use record::Metadata;
+pub(crate) use record::{LegacyObject, Metadata};
 pub use rollout::Rollout;
 pub use write::{EntryBatch, ObjectContent, ObjectWritten};
 

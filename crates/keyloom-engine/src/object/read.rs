@@ -48,6 +48,8 @@ pub(super) struct State {
     pub(super) event: Option<Event>,
     /// Ascending by key.
     pub(super) entries: Vec<OldEntry>,
+    /// Entries that lie in the older layout as well, where they no longer count.
+    pub(super) shadowed: Vec<EntryKey>,
 }
 
 /// A stored entry.
@@ -173,6 +175,9 @@ impl State {
             // An entry that lies in both layouts was written since: the new one holds.
             state.entries.dedup_by(|later, first| {
                 let same = later.key == first.key;
+                if same {
+                    state.shadowed.push(first.key.clone());
+                }
                 if same && first.layout == Layout::Length {
                     std::mem::swap(later, first);
                 }

@@ -60,6 +60,14 @@ pub(super) struct Edit {
     pub(super) event: EventEdit,
 }
 
+impl Edit {
+    /// The edit that changes nothing.
+    pub(super) fn none() -> Edit {
+        let (set, delete) = (BTreeMap::new(), Vec::new());
+        Edit { scope: Scope::Named, set, delete, event: EventEdit::Keep }
+    }
+}
+
 /// What happens to the entries that an edit does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
@@ -92,7 +100,7 @@ impl Engine {
     ) -> Result<ObjectWritten, Error> {
         let ObjectContent { entries: set, event } = content;
         let event = EventEdit::Put(event.unwrap_or_default());
-        let edit = Edit { scope: Scope::Replace, set, delete: Vec::new(), event };
+        let edit = Edit { scope: Scope::Replace, set, event, ..Edit::none() };
         Ok(self.edit_object(at, edit, precondition).await?.expect("a set always writes"))
     }
 
@@ -106,7 +114,7 @@ impl Engine {
     ) -> Result<ObjectWritten, Error> {
         let ObjectContent { entries: set, event } = content;
         let event = event.map_or(EventEdit::Keep, EventEdit::Put);
-        let edit = Edit { scope: Scope::Named, set, delete: Vec::new(), event };
+        let edit = Edit { set, event, ..Edit::none() };
         Ok(self.edit_object(at, edit, precondition).await?.expect("a merge always writes"))
     }
 
@@ -116,8 +124,7 @@ impl Engine {
         at: ObjectAt<'_>,
         precondition: Precondition,
     ) -> Result<Option<ObjectWritten>, Error> {
-        let (set, delete, event) = (BTreeMap::new(), Vec::new(), EventEdit::Keep);
-        let edit = Edit { scope: Scope::Delete, set, delete, event };
+        let edit = Edit { scope: Scope::Delete, ..Edit::none() };
         self.edit_object(at, edit, precondition).await
     }
 
@@ -140,8 +147,7 @@ impl Engine {
         key: EntryKey,
         precondition: Precondition,
     ) -> Result<Option<ObjectWritten>, Error> {
-        let (set, delete) = (BTreeMap::new(), vec![key]);
-        let edit = Edit { scope: Scope::Existing, set, delete, event: EventEdit::Keep };
+        let edit = Edit { scope: Scope::Existing, delete: vec![key], ..Edit::none() };
         self.edit_object(at, edit, precondition).await
     }
 
@@ -164,7 +170,7 @@ impl Engine {
         if let Some(key) = delete.iter().find(|key| set.contains_key(key)) {
             return Err(Error::invalid(format!("entry `{key}` is set and deleted in one batch")));
         }
-        let edit = Edit { scope: Scope::Named, set, delete, event: EventEdit::Keep };
+        let edit = Edit { set, delete, ..Edit::none() };
         Ok(self.edit_object(at, edit, precondition).await?.expect("a batch always writes"))
     }
 
@@ -177,8 +183,7 @@ impl Engine {
     ) -> Result<ObjectWritten, Error> {
         let precondition =
             if precondition == Precondition::Unsaid { Precondition::Any } else { precondition };
-        let (set, delete) = (BTreeMap::new(), Vec::new());
-        let edit = Edit { scope: Scope::Named, set, delete, event: EventEdit::Put(event) };
+        let edit = Edit { event: EventEdit::Put(event), ..Edit::none() };
         Ok(self.edit_object(at, edit, precondition).await?.expect("an event always writes"))
     }
 

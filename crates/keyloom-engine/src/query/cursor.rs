@@ -75,6 +75,26 @@ pub(crate) fn read_cursor(
     position.filter(|position| is_inside(&plan.course, position)).ok_or_else(not_a_cursor)
 }
 
+/// The cursor for a key in a list that is no query; `print` tells the list from all others.
+pub(crate) fn write_list_cursor(secret: &[u8; 16], print: &[u8; 16], key: &[u8]) -> String {
+    seal(secret, print, &Position::Key(key.to_vec()))
+}
+
+/// What stands behind the head of the key in a cursor of this list.
+pub(crate) fn read_list_cursor(
+    secret: &[u8; 16],
+    print: &[u8; 16],
+    text: &str,
+) -> Result<Vec<u8>, Error> {
+    let (found, body) = unseal(secret, text)?;
+    match body.split_first() {
+        Some((&TAG_KEY, key)) if found == *print => Ok(key.to_vec()),
+        _ => Err(Error::invalid(
+            "the cursor belongs to another list: send the list that it came from, or start over",
+        )),
+    }
+}
+
 /// Whether the text is a cursor of this database, of whatever query.
 pub(crate) fn is_cursor(secret: &[u8; 16], text: &str) -> bool {
     unseal(secret, text).is_ok()

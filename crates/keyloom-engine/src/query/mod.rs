@@ -49,7 +49,9 @@ pub use plan::{Plan, PlanRange, ScanNote};
 pub(crate) use candidate::Candidate;
 pub(crate) use choose::plan;
 pub(crate) use course::is_chain;
-pub(crate) use cursor::{Position, is_cursor, read_cursor, write_cursor};
+pub(crate) use cursor::{
+    Position, is_cursor, read_cursor, read_list_cursor, write_cursor, write_list_cursor,
+};
 pub(crate) use execute::{Reader, count_matches, read_page};
 pub(crate) use filter::Matchers;
 pub(crate) use item::documents;

@@ -2,5 +2,7 @@
 
 mod classes;
 mod grid;
+mod layouts;
+mod lists;
 mod objects;
 mod rollout;
