@@ -4,6 +4,7 @@
 //! numbers with equally many digits the two orders are the same, so a list merges one range for each
 //! number of digits.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use keyloom_key::{Head, ObjectId, StoredKey};
@@ -91,8 +92,7 @@ impl<'a> LegacyList<'a> {
 
     /// Puts the stream with the smallest spelling last.
     fn sort(&mut self) {
-        let id = |stream: &Stream| ObjectId::Numeric(stream.first.0);
-        self.streams.sort_by(|one, two| id(two).cmp(&id(one)));
+        self.streams.sort_by_key(|stream| Reverse(ObjectId::Numeric(stream.first.0)));
     }
 }
 
