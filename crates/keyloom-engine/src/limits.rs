@@ -134,3 +134,15 @@ pub const HIDDEN_OBJECTS_MAX: usize = 5_000;
 /// How many objects one commit moves out of an older layout. Small, so that writers are never held up
 /// for long.
 pub const REWRITE_OBJECTS: usize = 20;
+
+/// How many events may lead to one: beyond that it is a loop, and ends as a dead letter.
+pub const TRIGGER_DEPTH_MAX: u32 = 8;
+
+/// How often the delivery of an event is tried before it becomes a dead letter.
+pub const EVENT_ATTEMPTS_MAX: u32 = 10;
+
+/// The longest id of an invocation, in bytes. It stands in a key.
+pub const INVOCATION_ID_BYTES_MAX: usize = 256;
+
+/// The largest result of an invocation that is kept, in bytes.
+pub const INVOCATION_BYTES_MAX: usize = 4 << 20;

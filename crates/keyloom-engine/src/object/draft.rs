@@ -7,11 +7,12 @@ use std::sync::Arc;
 use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectKey, ObjectStep, Touched};
 use keyloom_store::{Check, Commit, Expect, Stamp, Write};
 
+use super::Val;
 use super::counter::{Counted, counter_key};
+use super::outbox::{OutboxEvent, Sequence};
 use super::read::{Layout, State};
 use super::record::{Metadata, encode_event};
 use super::write::{Edit, EventEdit, ObjectWritten, Scope};
-use super::{ObjectAt, Val};
 use crate::catalog::{Catalog, Class, catalog_key};
 use crate::document::Tombstone;
 use crate::error::Error;
@@ -23,12 +24,12 @@ pub(super) struct Materials<'a> {
     pub(super) catalog: &'a Catalog,
     pub(super) class: &'a Arc<Class>,
     pub(super) partition: u16,
-    pub(super) at: ObjectAt<'a>,
+    pub(super) id: &'a ObjectId,
     pub(super) keys: &'a ObjectKey,
-    pub(super) state: State,
+    pub(super) state: &'a State,
     /// What is left of an earlier object with this identity.
     pub(super) grave: Option<Grave>,
-    /// The version of this commit; the object may need a higher one.
+    /// The version that the object gets.
     pub(super) version: u64,
     pub(super) warning: Option<&'static str>,
 }
@@ -55,17 +56,25 @@ pub(super) struct EntryChange<'a> {
     pub(super) new: Option<&'a Val>,
 }
 
-/// Builds the commit.
-pub(super) fn draft(materials: Materials<'_>, edit: &Edit) -> Result<Draft, Error> {
-    let Materials { catalog, class, partition, at, keys, state, grave, version, warning } =
-        &materials;
+/// A version above `proposed` and above all that the object ever had (O3).
+pub(super) fn version_after(proposed: u64, state: &State, grave: Option<Grave>) -> u64 {
     let last = state.current().map(|it| it.version).or(grave.map(|grave| grave.version));
-    let version = (*version).max(last.map_or(0, |last| last.saturating_add(1)));
-    let mut builder = Builder::new(catalog, keys, state, *grave, version);
-    let changes = entry_changes(state, edit);
+    proposed.max(last.map_or(0, |last| last.saturating_add(1)))
+}
+
+/// Builds the commit.
+pub(super) fn draft(
+    materials: &Materials<'_>,
+    edit: &Edit,
+    changes: &[EntryChange<'_>],
+    outgoing: Option<(Sequence, Vec<OutboxEvent>)>,
+) -> Result<Draft, Error> {
+    let Materials { catalog, class, partition, id, keys, state, grave, version, warning } =
+        *materials;
+    let mut builder = Builder::new(catalog, keys, state, grave, version);
     builder.add_checks();
     builder.move_older(edit);
-    for change in &changes {
+    for change in changes {
         builder.add_entry(change);
     }
     let kind = match (state.current(), edit.scope) {
@@ -75,20 +84,23 @@ pub(super) fn draft(materials: Materials<'_>, edit: &Edit) -> Result<Draft, Erro
     };
     builder.add_event(edit, kind);
     builder.add_object(kind)?;
-    builder.add_counters(kind, (class.id, *partition), at.id);
+    builder.add_counters(kind, (class.id, partition), id);
     let entries = changes.iter().map(|it| EntryStep { kind: it.kind, key: it.key.clone() });
     let step = ObjectStep {
         kind,
         class: class.id,
-        partition: *partition,
+        partition,
         version,
-        id: at.id.clone(),
+        id: id.clone(),
         entries: entries.collect(),
     };
     builder.commit.changes.push(step.write());
-    let written =
-        ObjectWritten { kind, version, partition: *partition, events: 0, warning: *warning };
-    Ok(builder.finish(written))
+    let mut events = 0;
+    if let Some((sequence, outgoing)) = outgoing {
+        events = outgoing.len();
+        sequence.append(class, partition, outgoing, &mut builder.commit);
+    }
+    Ok(builder.finish(ObjectWritten { kind, version, partition, events, warning }))
 }
 
 /// Builds the commit that moves an object to the new layout, and changes nothing else.
@@ -102,7 +114,7 @@ pub(super) fn rewrite(catalog: &Catalog, keys: &ObjectKey, state: &State) -> Res
 }
 
 /// The entries that an edit changes, ascending by key. A value that is set to what it is, is none.
-fn entry_changes<'a>(state: &'a State, edit: &'a Edit) -> Vec<EntryChange<'a>> {
+pub(super) fn entry_changes<'a>(state: &'a State, edit: &'a Edit) -> Vec<EntryChange<'a>> {
     let mut changes = Vec::with_capacity(edit.set.len() + edit.delete.len());
     for (key, val) in &edit.set {
         let old = state.entry(key);

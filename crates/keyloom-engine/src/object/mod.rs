@@ -10,12 +10,15 @@
 
 mod counter;
 mod draft;
+mod invocation;
 mod legacy;
 mod list;
+mod outbox;
 mod read;
 mod record;
 mod rewrite;
 mod rollout;
+mod trigger;
 mod write;
 
 use std::sync::Arc;
@@ -30,10 +33,12 @@ use crate::schema::{ClassSchema, Event};
 pub use counter::ObjectStats;
 pub(crate) use counter::{Counted, counter_key};
 pub use list::{EntryList, EntryPage, ObjectItem, ObjectList, ObjectOrder, ObjectPage};
+pub use outbox::{EventCause, Failed, OutboxAt, OutboxEvent};
 pub use read::{EntriesRead, Object};
 pub(crate) use record::{LegacyObject, Metadata};
 pub use rollout::Rollout;
-pub use write::{EntryBatch, ObjectContent, ObjectWritten};
+pub use trigger::{Completion, Ended};
+pub use write::{EntryBatch, ObjectContent, ObjectWritten, Terms};
 
 /// Where an object is.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 
 use keyloom_key::{EntryKey, ObjectKey, Touched};
 
-use super::draft::{Draft, Grave, Materials, draft};
+use super::draft::{Draft, Grave, Materials, draft, entry_changes, version_after};
+use super::outbox::Sequence;
 use super::read::State;
+use super::trigger::Fired;
 use super::{ObjectAt, Val, checked_event, partition};
 use crate::catalog::{Catalog, catalog_key};
 use crate::document::Tombstone;
@@ -33,6 +35,22 @@ pub struct EntryBatch {
     pub set: BTreeMap<EntryKey, Val>,
     /// The entries to delete; no effect on those that are absent.
     pub delete: Vec<EntryKey>,
+}
+
+/// On which terms an object is written. A [`Precondition`] alone is enough for all but functions that
+/// were invoked by an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// What must hold of the stored object; nothing said is nothing demanded.
+    pub precondition: Precondition,
+    /// How many events led to this write; beyond a limit, what it triggers is not delivered.
+    pub depth: u32,
+}
+
+impl From<Precondition> for Terms {
+    fn from(precondition: Precondition) -> Terms {
+        Terms { precondition, depth: 0 }
+    }
 }
 
 /// What a write did.
@@ -96,12 +114,12 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         content: ObjectContent,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
         let ObjectContent { entries: set, event } = content;
         let event = EventEdit::Put(event.unwrap_or_default());
         let edit = Edit { scope: Scope::Replace, set, event, ..Edit::none() };
-        Ok(self.edit_object(at, edit, precondition).await?.expect("a set always writes"))
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a set always writes"))
     }
 
     /// Merges an object with what is stored: entries that are not named stay. It is created if it is
@@ -110,22 +128,22 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         content: ObjectContent,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
         let ObjectContent { entries: set, event } = content;
         let event = event.map_or(EventEdit::Keep, EventEdit::Put);
         let edit = Edit { set, event, ..Edit::none() };
-        Ok(self.edit_object(at, edit, precondition).await?.expect("a merge always writes"))
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a merge always writes"))
     }
 
     /// Deletes an object; `None` if it is absent.
     pub async fn delete_object(
         &self,
         at: ObjectAt<'_>,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<Option<ObjectWritten>, Error> {
         let edit = Edit { scope: Scope::Delete, ..Edit::none() };
-        self.edit_object(at, edit, precondition).await
+        self.edit_object(at, edit, terms.into()).await
     }
 
     /// Sets one entry. The object is created if it is absent.
@@ -134,10 +152,10 @@ impl Engine {
         at: ObjectAt<'_>,
         key: EntryKey,
         val: Val,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
         let batch = EntryBatch { set: BTreeMap::from([(key, val)]), delete: Vec::new() };
-        self.batch_entries(at, batch, precondition).await
+        self.batch_entries(at, batch, terms).await
     }
 
     /// Deletes one entry; `None` if it or its object is absent, and then nothing is written.
@@ -145,10 +163,10 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         key: EntryKey,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<Option<ObjectWritten>, Error> {
         let edit = Edit { scope: Scope::Existing, delete: vec![key], ..Edit::none() };
-        self.edit_object(at, edit, precondition).await
+        self.edit_object(at, edit, terms.into()).await
     }
 
     /// Sets and deletes entries in one commit, or does nothing. The object is created if it is
@@ -157,7 +175,7 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         batch: EntryBatch,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
         let EntryBatch { set, mut delete } = batch;
         let found = set.len() + delete.len();
@@ -171,7 +189,7 @@ impl Engine {
             return Err(Error::invalid(format!("entry `{key}` is set and deleted in one batch")));
         }
         let edit = Edit { set, delete, ..Edit::none() };
-        Ok(self.edit_object(at, edit, precondition).await?.expect("a batch always writes"))
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a batch always writes"))
     }
 
     /// Sets what the changes of an object trigger; an empty event takes it away. The object exists.
@@ -179,12 +197,14 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         event: Event,
-        precondition: Precondition,
+        terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
-        let precondition =
-            if precondition == Precondition::Unsaid { Precondition::Any } else { precondition };
+        let mut terms: Terms = terms.into();
+        if terms.precondition == Precondition::Unsaid {
+            terms.precondition = Precondition::Any;
+        }
         let edit = Edit { event: EventEdit::Put(event), ..Edit::none() };
-        Ok(self.edit_object(at, edit, precondition).await?.expect("an event always writes"))
+        Ok(self.edit_object(at, edit, terms).await?.expect("an event always writes"))
     }
 
     /// Carries out an edit; `None` if there is nothing to do.
@@ -192,7 +212,7 @@ impl Engine {
         &self,
         at: ObjectAt<'_>,
         mut edit: Edit,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<Option<ObjectWritten>, Error> {
         check_sizes(&edit)?;
         if let EventEdit::Put(event) = &mut edit.event {
@@ -200,7 +220,7 @@ impl Engine {
         }
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let catalog = self.catalog();
-            let Some(draft) = self.draft_edit(&catalog, at, &edit, precondition).await? else {
+            let Some(draft) = self.draft_edit(&catalog, at, &edit, terms).await? else {
                 return Ok(None);
             };
             let Draft { commit, witness, written } = draft;
@@ -226,7 +246,7 @@ impl Engine {
         catalog: &Catalog,
         at: ObjectAt<'_>,
         edit: &Edit,
-        precondition: Precondition,
+        Terms { precondition, depth }: Terms,
     ) -> Result<Option<Draft>, Error> {
         let class = catalog.class(at.class)?;
         let rollout = &catalog.record.rollout;
@@ -259,19 +279,27 @@ impl Engine {
         } else if edit.scope == Scope::Existing && state_lacks(&state, &edit.delete) {
             return Ok(None);
         }
-        let version = self.next_version();
+        let time = self.options.system.now_micros() / 1000;
+        let version = version_after(self.next_version(), &state, grave);
+        let changes = entry_changes(&state, edit);
+        let fired = Fired { class, object: at.id, state: &state, edit, depth, time };
+        let events = fired.events(&changes, version)?;
+        let sequence = match events.is_empty() {
+            true => None,
+            false => Some(Sequence::read(&*snapshot, class, partition).await?),
+        };
         let materials = Materials {
             catalog,
             class,
             partition,
-            at,
+            id: at.id,
             keys: &keys,
-            state,
+            state: &state,
             grave,
             version,
             warning,
         };
-        draft(materials, edit).map(Some)
+        draft(&materials, edit, &changes, sequence.map(|sequence| (sequence, events))).map(Some)
     }
 }
 

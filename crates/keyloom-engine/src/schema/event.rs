@@ -100,7 +100,6 @@ impl Event {
     }
 
     /// What changes of this entry trigger.
-    #[cfg(test)]
     pub(crate) fn of_entry(&self, key: &EntryKey) -> Option<&DataTrigger> {
         match key {
             EntryKey::Numeric(key) => self.data_trigger.get(key),

@@ -1,8 +1,11 @@
 //! What objects of the grid promise.
 
 mod classes;
+mod damage;
 mod grid;
 mod layouts;
 mod lists;
 mod objects;
+mod restarts;
 mod rollout;
+mod triggers;
