@@ -346,7 +346,10 @@ mod tests {
         let what = Changed::Object { class, partition: 7, object, entries: vec![entry] };
         let change = Change { position: 3, kind: ChangeKind::Updated, what, version: 9 };
         let text = serde_json::to_string(&change).unwrap();
-        let expected = r#"{"position":3,"kind":"updated","class":"c","partition":7,"object":"o","entries":[{"kind":"created","key":"1"}],"version":9}"#;
+        let expected = concat!(
+            r#"{"position":3,"kind":"updated","class":"c","partition":7,"object":"o","#,
+            r#""entries":[{"kind":"created","key":"1"}],"version":9}"#
+        );
         assert_eq!(text, expected);
         assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change);
     }

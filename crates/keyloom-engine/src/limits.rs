@@ -127,12 +127,12 @@ pub const EVENT_TARGETS_MAX: usize = 256;
 /// The most events that one commit writes for delivery.
 pub const COMMIT_EVENTS_MAX: usize = 1000;
 
-/// The most keys that a page of objects passes over because they are hidden: beyond that the page is
-/// short and says where to go on.
+/// The most keys that a page of objects passes over because they are hidden: beyond that the page
+/// is short and says where to go on.
 pub const HIDDEN_OBJECTS_MAX: usize = 5_000;
 
-/// How many objects one commit moves out of an older layout. Small, so that writers are never held up
-/// for long.
+/// How many objects one commit moves out of an older layout. Small, so that writers are never held
+/// up for long.
 pub const REWRITE_OBJECTS: usize = 20;
 
 /// How many events may lead to one: beyond that it is a loop, and ends as a dead letter.

@@ -13,7 +13,7 @@ mod model_support;
 
 use std::sync::Arc;
 
-use keyloom_engine::{Engine, Error, Options, Repair};
+use keyloom_engine::{Engine, Error, Options, Repair, Rollout};
 use keyloom_store::OrderedStore;
 use keyloom_store::conformance::Random;
 use keyloom_store::faults::{Call, Fault, FaultStore, When};
@@ -21,20 +21,46 @@ use keyloom_store::memory::MemoryStore;
 use keyloom_store_fjall::{Durability, FjallStore};
 use keyloom_store_redb::RedbStore;
 
-use model_support::{Model, SCHEMA, Step, seeded_system};
+use model_support::{GRID, GridModel, GridStep, Model, SCHEMA, Step, seeded_system};
 
 const STEPS: usize = 120;
 
 #[test]
 fn memory_store_agrees_with_the_map() {
-    check(300, || Arc::new(MemoryStore::new()));
+    check(300, run, || Arc::new(MemoryStore::new()));
+}
+
+#[test]
+fn objects_in_memory_agree_with_the_map() {
+    check(300, run_grid, || Arc::new(MemoryStore::new()));
+}
+
+#[test]
+fn objects_in_redb_agree_with_the_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    check(10, run_grid, move || {
+        number += 1;
+        Arc::new(RedbStore::open(&folder.path().join(number.to_string())).unwrap())
+    });
+}
+
+#[test]
+fn objects_in_fjall_agree_with_the_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    check(10, run_grid, move || {
+        number += 1;
+        let path = folder.path().join(number.to_string());
+        Arc::new(FjallStore::open(&path, Durability::Durable).unwrap())
+    });
 }
 
 #[test]
 fn redb_store_agrees_with_the_map() {
     let folder = tempfile::tempdir().unwrap();
     let mut number = 0;
-    check(20, move || {
+    check(20, run, move || {
         number += 1;
         Arc::new(RedbStore::open(&folder.path().join(number.to_string())).unwrap())
     });
@@ -44,14 +70,18 @@ fn redb_store_agrees_with_the_map() {
 fn fjall_store_agrees_with_the_map() {
     let folder = tempfile::tempdir().unwrap();
     let mut number = 0;
-    check(20, move || {
+    check(20, run, move || {
         number += 1;
         let path = folder.path().join(number.to_string());
         Arc::new(FjallStore::open(&path, Durability::Durable).unwrap())
     });
 }
 
-fn check(runs: u64, mut open: impl FnMut() -> Arc<dyn OrderedStore>) {
+fn check(
+    runs: u64,
+    run: fn(u64, &Arc<dyn OrderedStore>),
+    mut open: impl FnMut() -> Arc<dyn OrderedStore>,
+) {
     let replayed = std::env::var("KEYLOOM_SEED").ok().map(|seed| seed.parse().unwrap());
     let seeds = replayed.map_or(1..runs + 1, |seed: u64| seed..seed + 1);
     for seed in seeds {
@@ -94,6 +124,39 @@ fn run(seed: u64, store: &Arc<dyn OrderedStore>) {
     let report = pollster::block_on(engine.check(Repair::No, &mut |_| {})).unwrap();
     assert_eq!(report.problems, []);
     assert_eq!(report.documents, model.document_count());
+}
+
+fn run_grid(seed: u64, store: &Arc<dyn OrderedStore>) {
+    let mut random = Random::new(seed);
+    let faults = Arc::new(FaultStore::new(Arc::clone(store)));
+    let options = Options { system: seeded_system(seed), ..Options::default() };
+    let engine =
+        pollster::block_on(Engine::open(Arc::clone(&faults) as Arc<dyn OrderedStore>, options));
+    let engine = engine.unwrap();
+    let schema = keyloom_engine::schema::Schema::from_toml(GRID).unwrap();
+    pollster::block_on(engine.apply_schema(&schema, &mut |_| {})).unwrap();
+    pollster::block_on(engine.set_rollout(Rollout::phase(3))).unwrap();
+    let mut model = GridModel::default();
+    for _ in 0..STEPS {
+        let step = GridStep::draw(&mut random, &model);
+        inject(&faults, &mut random);
+        let outcome = pollster::block_on(step.execute(&engine));
+        faults.reset();
+        let expected = model.predict(&step);
+        match outcome {
+            Ok(written) => model.acknowledge(expected, &step, written),
+            Err(Error::OutcomeUnknown(_)) => {
+                pollster::block_on(model.settle(expected, &step, &engine));
+            }
+            // A failed store leaves everything as it was, whatever the step would have done.
+            Err(Error::Unavailable(_) | Error::RetriesExhausted { .. }) => {}
+            Err(error) => model.refuse(expected, &step, &error),
+        }
+    }
+    pollster::block_on(model.compare(&engine));
+    let report = pollster::block_on(engine.check(Repair::No, &mut |_| {})).unwrap();
+    assert_eq!(report.problems, []);
+    assert_eq!(report.objects, model.object_count());
 }
 
 /// In one step of two, something goes wrong in the store.

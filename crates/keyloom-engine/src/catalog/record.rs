@@ -2,7 +2,8 @@
 //! checked commit.
 //!
 //! ```text
-//! 01 | JSON: {"version", "secret", "next_collection", "collections": [...], "classes"?, "rollout"?}
+//! 01 | JSON: {"version", "secret", "next_collection", "collections": [...], "classes"?: [...],
+//!             "rollout"?}
 //! ```
 
 use keyloom_key::{Head, Space};

@@ -19,7 +19,8 @@ use crate::limits::{BACKFILL_DOCUMENTS, INVOCATION_BYTES_MAX, INVOCATION_ID_BYTE
 const FORMAT: u8 = 1;
 
 impl Engine {
-    /// Keeps the result of an invocation until a time in milliseconds since 1970; an earlier one goes.
+    /// Keeps the result of an invocation until a time in milliseconds since 1970; an earlier one
+    /// goes.
     pub async fn put_invocation(
         &self,
         at: OutboxAt<'_>,

@@ -1,8 +1,8 @@
 //! Objects in the oldest layout, listed in the order of all others.
 //!
 //! The oldest keys are in the order of their numbers, lists in the order of their spellings. Among
-//! numbers with equally many digits the two orders are the same, so a list merges one range for each
-//! number of digits.
+//! numbers with equally many digits the two orders are the same, so a list merges one range for
+//! each number of digits.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //! O2: Every write of an object checks and moves its metadata, so whatever was read of the object
 //!     still holds when the commit does.
 //! O3: A version is never used twice: a tombstone keeps the last one of a deleted object.
-//! O4: An object lies in one layout or in the oldest one, never in both; a write moves it to the new
-//!     one.
+//! O4: An object lies in one layout or in the oldest one, never in both; a write moves it to the
+//!     new one.
 
 mod counter;
 mod draft;

@@ -10,8 +10,8 @@
 //! V1: An event is written by the commit that causes it. Its sequence number is the next one of its
 //!     partition, which that commit checks and steps: numbers have no gaps, and their order is the
 //!     order of the commits.
-//! V2: An event keeps its number, however often it is delivered, so that receivers can tell a second
-//!     delivery from a second event.
+//! V2: An event keeps its number, however often it is delivered, so that receivers can tell a
+//!     second delivery from a second event.
 //! V3: An event is in the outbox or among the dead letters, never in both.
 
 use std::sync::Arc;
@@ -180,8 +180,8 @@ impl Engine {
         Ok(if moved.is_some() { Failed::Dead } else { Failed::Gone })
     }
 
-    /// Puts a dead letter back into the outbox, with its number and as if it had never failed; `false`
-    /// if there is none with this number.
+    /// Puts a dead letter back into the outbox, with its number and as if it had never failed;
+    /// `false` if there is none with this number.
     pub async fn replay(&self, at: OutboxAt<'_>, sequence: u64) -> Result<bool, Error> {
         let revived = |event: &mut OutboxEvent| {
             (event.attempts, event.error) = (0, None);

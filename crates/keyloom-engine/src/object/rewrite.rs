@@ -1,8 +1,9 @@
 //! Moves objects from the older layouts to the new one, a few in each commit.
 //!
-//! G1: Rewriting changes nothing that a client can see: not a value, not a version, not an order, and
-//!     the feed does not tell of it.
-//! G2: Each commit checks what it moves, so it may run beside writers, and be stopped and begun again.
+//! G1: Rewriting changes nothing that a client can see: not a value, not a version, not an order,
+//!     and the feed does not tell of it.
+//! G2: Each commit checks what it moves, so it may run beside writers, and be stopped and begun
+//!     again.
 
 use std::sync::Arc;
 

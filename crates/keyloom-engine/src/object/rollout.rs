@@ -11,11 +11,12 @@
 //! 6      all                      not created; requests no longer name them by number
 //! ```
 //!
-//! In phase 6 the doors refuse the numeric fields of requests; a numeric object is still there under
-//! the decimal spelling of its number.
+//! In phase 6 the doors refuse the numeric fields of requests; a numeric object is still there
+//! under the decimal spelling of its number.
 //!
 //! R1: A rollout that contradicts itself is refused, so a phase alone tells what holds from 1 on.
-//! R2: It is part of the catalog, so every commit checks that it is still the one it was planned with.
+//! R2: It is part of the catalog, so every commit checks that it is still the one it was planned
+//!     with.
 
 use std::sync::Arc;
 

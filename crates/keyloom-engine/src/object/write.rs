@@ -37,8 +37,8 @@ pub struct EntryBatch {
     pub delete: Vec<EntryKey>,
 }
 
-/// On which terms an object is written. A [`Precondition`] alone is enough for all but functions that
-/// were invoked by an event.
+/// On which terms an object is written. A [`Precondition`] alone is enough for all but functions
+/// that were invoked by an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// What must hold of the stored object; nothing said is nothing demanded.
@@ -122,8 +122,8 @@ impl Engine {
         Ok(self.edit_object(at, edit, terms.into()).await?.expect("a set always writes"))
     }
 
-    /// Merges an object with what is stored: entries that are not named stay. It is created if it is
-    /// absent.
+    /// Merges an object with what is stored: entries that are not named stay. It is created if it
+    /// is absent.
     pub async fn merge_object(
         &self,
         at: ObjectAt<'_>,

@@ -183,11 +183,12 @@ mod tests {
 
     #[test]
     fn an_event_survives_toml_and_json() {
-        let text = "[func_trigger.resize]\non_error = [{ class = \"log\", function = \"note\" }]\n\
+        let text = "[func_trigger.resize]\n\
+                    on_error = [{ class = \"log\", function = \"note\" }]\n\
                     [data_trigger.1]\non_create = [{ class = \"a\", function = \"f\" }]\n\
                     [data_trigger_str.\"Profile.Email\"]\n\
-                    on_delete = [{ class = \"a\", partition = 3, object = \"42\", function = \"g\", \
-                    options = { x = \"y\" } }]\n";
+                    on_delete = [{ class = \"a\", partition = 3, object = \"42\", \
+                    function = \"g\", options = { x = \"y\" } }]\n";
         let event: Event = toml::from_str(text).unwrap();
         assert_eq!(event.targets().count(), 3);
         let json = serde_json::to_string(&event).unwrap();

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test is a panic")]
 
+mod grid;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,8 @@ use keyloom_engine::{
 };
 use keyloom_store::conformance::Random;
 use serde_json::{Value as Json, json};
+
+pub(crate) use grid::{GRID, GridModel, GridStep};
 
 /// Small domains, so that steps meet each other all the time.
 pub(crate) const SCHEMA: &str = r#"

@@ -15,6 +15,7 @@ use keyloom_engine::schema::Schema;
 
 /// The schemas as users get them.
 pub(crate) const APPROVALS: &str = include_str!("../../../../schemas/approvals.toml");
+pub(crate) const GRID: &str = include_str!("../../../../schemas/grid.toml");
 pub(crate) const REPUTATION: &str = include_str!("../../../../schemas/reputation.toml");
 pub(crate) const STICKERS: &str = include_str!("../../../../schemas/stickers.toml");
 

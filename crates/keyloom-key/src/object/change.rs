@@ -8,7 +8,8 @@
 //!            op 1 created, 2 updated, 3 deleted; ascending by key, each key once
 //! ```
 //!
-//! I1: One change has one encoding, on every platform: `write` and `read` are inverse to each other.
+//! I1: One change has one encoding, on every platform: `write` and `read` are inverse to each
+//!     other.
 //! I2: Bytes that `write` does not give are refused.
 
 use super::{CUT_OFF, EntryKey, ObjectDecodeError, ObjectId, stored_text, varint};

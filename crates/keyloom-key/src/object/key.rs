@@ -4,8 +4,8 @@
 //! [08][class u16][partition u16] <id> 00 00                    metadata
 //!                                <id> 00 01                    event configuration
 //!                                <id> 00 10 <u32>              entry with a numeric key
-//!                                <id> 00 11 <varint> <key>     entry with a string key, older layout
 //!                                <id> 00 12 <key>              entry with a string key
+//!                                <id> 00 11 <varint> <key>     the same, older layout
 //! [08][class u16][partition u16] 00 <u64>                      numeric identities in their order
 //! [09][class u16][partition u16] <u64>                         a whole object, oldest layout
 //! [05][class u16][partition u16] <id>                          tombstone
@@ -13,10 +13,10 @@
 //!
 //! `<id>` is the spelling of the identity: decimal ASCII or normalized text.
 //!
-//! I1: No identity holds or begins with a NUL, so the records of one object are one range that holds
-//!     nothing else, and no identity can be taken for the directory of numbers.
-//! I2: What the old 8-byte keys hold cannot stand in the space of the others: the number whose bytes
-//!     are `31 32 33 34 35 36 00 00` would be the metadata of `123456`.
+//! I1: No identity holds or begins with a NUL, so the records of one object are one range that
+//!     holds nothing else, and no identity can be taken for the directory of numbers.
+//! I2: What the old 8-byte keys hold cannot stand in the space of the others: the number whose
+//!     bytes are `31 32 33 34 35 36 00 00` would be the metadata of `123456`.
 
 use super::{CUT_OFF, EntryKey, ObjectDecodeError, ObjectId, stored_text, varint};
 use crate::head::{Head, Space};

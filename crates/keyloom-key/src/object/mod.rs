@@ -1,10 +1,12 @@
 //! Identities, keys and changes of the object grid.
 //!
-//! I1: One object has one [`ObjectId`]: a text that is the decimal spelling of a `u64` is the numeric
-//!     identity, so `42` as a number and `"42"` as a text are the same object and the same bytes.
+//! I1: One object has one [`ObjectId`]: a text that is the decimal spelling of a `u64` is the
+//!     numeric identity, so `42` as a number and `"42"` as a text are the same object and the same
+//!     bytes.
 //! I2: A text inside an envelope is normalized ([`StringId`]).
-//! I3: `Ord` is the byte order of the spelling for objects. Entries with numeric keys come first, in
-//!     the order of their numbers, then those with string keys in byte order: as they are stored.
+//! I3: `Ord` is the byte order of the spelling for objects. Entries with numeric keys come first,
+//!     in the order of their numbers, then those with string keys in byte order: as they are
+//!     stored.
 
 mod change;
 mod key;
@@ -31,7 +33,8 @@ pub enum ObjectId {
     String(ObjectText),
 }
 
-/// A normalized text that is not the decimal spelling of a `u64`; made by [`ObjectId::string`] (I1).
+/// A normalized text that is not the decimal spelling of a `u64`; made by [`ObjectId::string`]
+/// (I1).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectText(StringId);
 
@@ -53,7 +56,8 @@ pub struct ObjectDecodeError {
 }
 
 impl ObjectId {
-    /// Normalizes a text and checks it; the decimal spelling of a `u64` is the numeric identity (I1).
+    /// Normalizes a text and checks it; the decimal spelling of a `u64` is the numeric identity
+    /// (I1).
     pub fn string(text: &str, bytes_max: usize) -> Result<Self, IdentityError> {
         let id = StringId::parse(text, bytes_max)?;
         match NumericId::parse(id.as_str()) {
@@ -73,7 +77,8 @@ impl ObjectId {
     }
 
     /// The partition out of `count` (1 to 65,536) that the identity falls into: SipHash-2-4 with a
-    /// zero key over its spelling, modulo the count. The same on every machine and in every release.
+    /// zero key over its spelling, modulo the count. The same on every machine and in every
+    /// release.
     #[must_use]
     pub fn partition(&self, count: u32) -> u16 {
         let rest = self.hash64() % u64::from(count.max(1));

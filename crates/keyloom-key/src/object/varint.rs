@@ -1,4 +1,5 @@
-//! Lengths as LEB128: seven bits in each byte, the lowest first; the high bit says that more follow.
+//! Lengths as LEB128: seven bits in each byte, the lowest first; the high bit says that more
+//! follow.
 //!
 //! I1: A length has one spelling: what is longer than needed is refused.
 

@@ -3,6 +3,8 @@
 //! One test program, so that the generators of templates and keys are written and linked once.
 
 #[cfg(test)]
+mod changes;
+#[cfg(test)]
 mod compile;
 #[cfg(test)]
 mod decoders;

@@ -202,7 +202,8 @@ proptest! {
 
     #[test]
     fn any_bytes_are_a_key_or_refused(
-        space in 8..=9_u8, rest in prop::collection::vec(prop_oneof![any::<u8>(), 0..0x14_u8], 0..24),
+        space in 8..=9_u8,
+        rest in prop::collection::vec(prop_oneof![any::<u8>(), 0..0x14_u8], 0..24),
     ) {
         let key = [&[space, 0, 1, 0, 2][..], &rest].concat();
         let Ok((class, partition, stored)) = StoredKey::read(&key) else { return Ok(()) };

@@ -4,7 +4,7 @@ use keyloom_engine::SchemaStep;
 use keyloom_engine::schema::{DataTrigger, Event, TriggerTarget};
 
 use super::grid::{CLASSES, Grid, text};
-use crate::support::{Database, code};
+use crate::support::{Database, GRID, code};
 
 #[test]
 fn classes_are_added_changed_and_kept() {
@@ -21,13 +21,31 @@ fn classes_are_added_changed_and_kept() {
 }
 
 #[test]
+fn the_schema_of_the_grid_is_what_its_comments_say() {
+    let database = Database::new(GRID);
+    assert_eq!(database.apply(GRID).unwrap().steps, []);
+    assert_eq!(database.engine.classes(), ["log", "order", "user"]);
+    let order = database.engine.class("order").unwrap();
+    assert_eq!((order.partitions, order.functions["recalculate"].timeout_ms), (16, Some(5000)));
+    let items = &order.event.data_trigger_str["items"];
+    assert_eq!((items.on_create.len(), items.on_update.len(), items.on_delete.len()), (1, 1, 0));
+    let failed = &order.event.func_trigger["recalculate"].on_error[0];
+    assert_eq!((failed.class.as_str(), failed.options["level"].as_str()), ("log", "error"));
+    let json = serde_json::to_string(&crate::support::schema(GRID)).unwrap();
+    let again = keyloom_engine::schema::Schema::from_json(&json).unwrap();
+    assert_eq!(again, crate::support::schema(GRID));
+}
+
+#[test]
 fn what_a_class_cannot_be_is_named_with_its_place() {
     let database = Database::new(
-        "[collections.notes]\nkey = \"{id}\"\nfields.id = { type = \"id\", required = true }\n[classes.order]\npartitions = 8\n",
+        "[collections.notes]\nkey = \"{id}\"\nfields.id = { type = \"id\", required = true }\n\
+         [classes.order]\npartitions = 8\n",
     );
     let target = |target: &str| {
         format!(
-            "[classes.order]\npartitions = 8\n[classes.order.event.data_trigger.1]\non_create = [{{ {target} }}]\n"
+            "[classes.order]\npartitions = 8\n[classes.order.event.data_trigger.1]\n\
+             on_create = [{{ {target} }}]\n"
         )
     };
     for (schema, expected) in [

@@ -1,4 +1,5 @@
-//! The older layouts: objects under 8-byte keys, entries under their length, and both beside the new.
+//! The older layouts: objects under 8-byte keys, entries under their length, and both beside the
+//! new.
 
 use std::sync::Arc;
 
@@ -180,8 +181,8 @@ proptest! {
         let (mixed, plain) = (grid(), grid());
         for (number, (layout, entries)) in &objects {
             let name = number.to_string();
-            let numbered: Vec<(u32, &str)> =
-                entries.values().enumerate().map(|(key, data)| (key as u32, data.as_str())).collect();
+            let values = entries.values().map(String::as_str);
+            let numbered: Vec<(u32, &str)> = (0..).zip(values).collect();
             let named: Vec<(&str, &str)> =
                 entries.iter().map(|(key, data)| (key.as_str(), data.as_str())).collect();
             let as_new: Vec<(EntryKey, &str)> = if *layout == 0 {

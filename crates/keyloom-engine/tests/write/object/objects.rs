@@ -294,3 +294,15 @@ fn the_feed_says_what_was_touched_and_an_unchanged_value_was_not() {
         ["Created a Created 7 Created x", "Updated a Updated 7", "Deleted a Deleted 7 Deleted x"]
     );
 }
+
+#[test]
+fn changes_of_objects_are_kept_as_long_as_their_age_allows() {
+    let grid = Grid::new();
+    grid.set("a", &[]).unwrap();
+    grid.0.system.pass(crate::support::Seconds(100));
+    grid.set("b", &[]).unwrap();
+    let kept = keyloom_engine::Retention::Age(std::time::Duration::from_secs(50));
+    block_on(grid.0.engine.trim_changes(kept)).unwrap();
+    let feed = block_on(grid.0.engine.feed()).unwrap();
+    assert_eq!((feed.trimmed.0, feed.last.0), (1, 2));
+}
