@@ -30,6 +30,8 @@ pub struct Engine {
     pub(crate) tokens_known: TokensKnown,
     /// How often a write was planned again.
     pub(crate) replans: AtomicU64,
+    /// How often an object was found in an older layout.
+    pub(crate) legacy_reads: AtomicU64,
 }
 
 /// What an engine and its store have done since they were opened.
@@ -39,6 +41,8 @@ pub struct EngineTally {
     pub store: Tally,
     /// How often a write was planned again because something it depends on had moved.
     pub replans: u64,
+    /// How often an object was found in an older layout.
+    pub legacy_reads: u64,
 }
 
 /// How an engine is opened.
@@ -140,6 +144,7 @@ impl Engine {
             ulids: Mutex::new(UlidGenerator::new()),
             tokens_known: TokensKnown::default(),
             replans: AtomicU64::new(0),
+            legacy_reads: AtomicU64::new(0),
         };
         Ok(engine)
     }
@@ -151,7 +156,11 @@ impl Engine {
 
     /// What was done since the engine was opened.
     pub fn tally(&self) -> EngineTally {
-        EngineTally { store: self.store.tally(), replans: self.replans.load(Ordering::Relaxed) }
+        EngineTally {
+            store: self.store.tally(),
+            replans: self.replans.load(Ordering::Relaxed),
+            legacy_reads: self.legacy_reads.load(Ordering::Relaxed),
+        }
     }
 
     /// The schema of one collection.

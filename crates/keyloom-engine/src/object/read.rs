@@ -3,6 +3,8 @@
 //! R1: A value is one `get_many` of the metadata and the entry; an object is one scan of one range.
 //!     Only what lies in an older layout costs a second read.
 
+use std::sync::atomic::Ordering;
+
 use keyloom_key::{EntryKey, ObjectKey, ObjectRecord, StoredKey};
 use keyloom_store::{Direction, Entry, KeyRange, ScanOptions, Snapshot, Stamp, Stored};
 
@@ -78,6 +80,7 @@ impl Engine {
         let snapshot = self.store.snapshot().await?;
         let state = State::whole(&*snapshot, &keys).await?;
         let Some(metadata) = state.current().copied() else { return Ok(None) };
+        self.count_layout(state.is_older());
         let entries = state.entries.into_iter().map(|entry| (entry.key, entry.val)).collect();
         Ok(Some(Object {
             partition,
@@ -114,6 +117,7 @@ impl Engine {
         let (metadata, found) = current_entries(&*snapshot, &object, keys).await?;
         let Some((metadata, _)) = metadata else {
             let Some((legacy, _)) = legacy(&*snapshot, &object).await? else { return Ok(None) };
+            self.count_layout(true);
             let find = |key| legacy.entries.iter().find(|(stored, _)| stored == key);
             let values = keys.iter().map(|key| find(key).map(|(_, val)| val.clone())).collect();
             return Ok(Some(EntriesRead { version: legacy.version, values }));
@@ -122,10 +126,16 @@ impl Engine {
         for stored in found {
             values.push(stored.map(|stored| Val::decode(stored.value)).transpose()?);
         }
+        self.count_layout(metadata.has_length_entries);
         if metadata.has_length_entries {
             read_older(&*snapshot, &object, keys, &mut values).await?;
         }
         Ok(Some(EntriesRead { version: metadata.version, values }))
+    }
+
+    /// Counts a read that found an object in an older layout.
+    fn count_layout(&self, is_older: bool) {
+        self.legacy_reads.fetch_add(u64::from(is_older), Ordering::Relaxed);
     }
 
     /// The keys of an object that a request names, and its partition.
@@ -228,6 +238,11 @@ impl State {
     /// The metadata, whatever the layout.
     pub(super) fn current(&self) -> Option<&Metadata> {
         self.metadata.as_ref().or(self.legacy.as_ref()).map(|(metadata, _)| metadata)
+    }
+
+    /// Whether the object lies in an older layout.
+    pub(super) fn is_older(&self) -> bool {
+        self.legacy.is_some() || self.current().is_some_and(|it| it.has_length_entries)
     }
 
     /// A stored entry.

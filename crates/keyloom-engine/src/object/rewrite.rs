@@ -90,9 +90,7 @@ impl Engine {
         for id in ids {
             let keys = ObjectKey::new(class.id, partition, id);
             let state = State::whole(&*snapshot, &keys).await?;
-            let is_old =
-                state.legacy.is_some() || state.current().is_some_and(|it| it.has_length_entries);
-            if is_old {
+            if state.is_older() {
                 let Commit { checks, writes, changes: _ } = rewrite(catalog, &keys, &state)?;
                 whole.checks.extend(checks);
                 whole.writes.extend(writes);

@@ -25,7 +25,7 @@ fn put(grid: &Grid, writes: Vec<Write>) {
 }
 
 /// A grid whose class can be told from a tombstone.
-fn grid() -> Grid {
+pub(super) fn grid() -> Grid {
     let grid = Grid::new();
     grid.set("grave", &[]).unwrap();
     grid.delete("grave").unwrap();
@@ -33,7 +33,7 @@ fn grid() -> Grid {
 }
 
 /// An object as it was stored before there were entries: version 7, created at 5.
-fn put_oldest(grid: &Grid, number: u64, entries: &[(u32, &str)]) {
+pub(super) fn put_oldest(grid: &Grid, number: u64, entries: &[(u32, &str)]) {
     let mut value = vec![1];
     value.extend_from_slice(&7_u64.to_be_bytes());
     value.extend_from_slice(&5_u64.to_be_bytes());
@@ -101,11 +101,14 @@ fn o18_objects_of_all_layouts_are_read_side_by_side_and_rewriting_them_changes_n
     assert_eq!(names(&grid, "1", 100), ["10", "100", "11", "18446744073709551615"]);
     assert_eq!(grid.entry("9", &number(300)), Some((7, Some("three".to_owned()))));
     assert_eq!(grid.entry("ab", &text("aaa")), Some((7, Some("2".to_owned()))));
+    assert_eq!(grid.0.engine.tally().legacy_reads, 2);
     let before = seen(&grid, &all);
     let feed = grid.changes().len();
     let moved = block_on(grid.0.engine.rewrite_legacy("order", &mut |_| {})).unwrap();
     assert_eq!(moved, 5);
+    let older = grid.0.engine.tally().legacy_reads;
     assert_eq!(seen(&grid, &all), before);
+    assert_eq!(grid.0.engine.tally().legacy_reads, older, "nothing is older now");
     assert_eq!(grid.changes().len(), feed);
     assert_eq!(grid.0.keys(Space::LegacyObject).len(), 0);
     assert_eq!(block_on(grid.0.engine.rewrite_legacy("order", &mut |_| {})).unwrap(), 0);

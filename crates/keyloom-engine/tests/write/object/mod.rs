@@ -9,3 +9,4 @@ mod objects;
 mod restarts;
 mod rollout;
 mod triggers;
+mod upgrade;
