@@ -6,6 +6,7 @@ mod grid;
 mod layouts;
 mod lists;
 mod objects;
+mod races;
 mod restarts;
 mod rollout;
 mod triggers;
