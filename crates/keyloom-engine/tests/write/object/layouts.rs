@@ -197,7 +197,9 @@ proptest! {
             match layout {
                 0 => {}
                 1 => put_by_length(&mixed, &ObjectId::Numeric(*number), &named),
-                _ => drop(mixed.set(&name, &as_new).unwrap()),
+                _ => {
+                    mixed.set(&name, &as_new).unwrap();
+                }
             }
             plain.set(&name, &as_new).unwrap();
         }

@@ -20,7 +20,9 @@ fn before_commit(grid: &Grid, other: impl Fn(&Grid) + Send + Sync + 'static) {
 fn o08_who_named_a_version_that_is_passed_meanwhile_is_refused_and_writes_nothing() {
     let grid = Grid::new();
     let first = grid.set("a", &[(text("x"), "0")]).unwrap();
-    before_commit(&grid, |other| drop(other.set_entry("a", text("y"), "other").unwrap()));
+    before_commit(&grid, |other| {
+        other.set_entry("a", text("y"), "other").unwrap();
+    });
     let named = Precondition::Version(first.version);
     let refused = code(grid.batch("a", &[(text("x"), "1")], &[], named));
     assert!(refused.starts_with("version_conflict"), "{refused}");
@@ -32,7 +34,9 @@ fn o08_who_named_a_version_that_is_passed_meanwhile_is_refused_and_writes_nothin
 fn o08_who_named_no_version_writes_on_top_and_nothing_is_lost() {
     let grid = Grid::new();
     grid.set("a", &[(text("x"), "0")]).unwrap();
-    before_commit(&grid, |other| drop(other.set_entry("a", text("y"), "other").unwrap()));
+    before_commit(&grid, |other| {
+        other.set_entry("a", text("y"), "other").unwrap();
+    });
     grid.set_entry("a", text("z"), "mine").unwrap();
     assert_eq!(grid.entries("a").len(), 3);
     let counted = ObjectStats { string_objects: 1, string_entries: 3, ..ObjectStats::default() };
@@ -45,13 +49,17 @@ fn o08_two_creates_are_a_create_and_an_update_or_a_conflict() {
     for name in ["a", "42"] {
         let grid = Grid::new();
         let key = name.to_owned();
-        before_commit(&grid, move |other| drop(other.set(&key, &[(number(1), "x")]).unwrap()));
+        before_commit(&grid, move |other| {
+            other.set(&key, &[(number(1), "x")]).unwrap();
+        });
         assert_eq!(grid.set(name, &[(number(2), "y")]).unwrap().kind, Touched::Updated);
         assert_eq!(grid.entries(name), [("2".to_owned(), "y".to_owned())].into());
         grid.0.assert_sound();
         let grid = Grid::new();
         let key = name.to_owned();
-        before_commit(&grid, move |other| drop(other.set(&key, &[(number(1), "x")]).unwrap()));
+        before_commit(&grid, move |other| {
+            other.set(&key, &[(number(1), "x")]).unwrap();
+        });
         let refused = code(grid.set_if(name, &[], Precondition::Absent));
         assert!(refused.starts_with("version_conflict"), "{refused}");
     }
@@ -75,7 +83,9 @@ fn o09_an_object_that_comes_and_goes_before_a_create_leaves_a_lower_version() {
 fn a_delete_takes_along_what_was_added_meanwhile() {
     let grid = Grid::new();
     grid.set("a", &[(text("x"), "0")]).unwrap();
-    before_commit(&grid, |other| drop(other.set_entry("a", text("y"), "other").unwrap()));
+    before_commit(&grid, |other| {
+        other.set_entry("a", text("y"), "other").unwrap();
+    });
     grid.delete("a").unwrap().unwrap();
     assert_eq!(grid.0.keys(Space::Object).len(), 0);
     assert_eq!(grid.stats(), ObjectStats::default());
@@ -89,7 +99,9 @@ fn o14_two_writers_of_one_partition_get_two_sequence_numbers() {
          on_create = [{{ class = \"order\", function = \"note\" }}]\n"
     );
     grid.0.apply(&watched).unwrap();
-    before_commit(&grid, |other| drop(other.set_entry("b", number(1), "b").unwrap()));
+    before_commit(&grid, |other| {
+        other.set_entry("b", number(1), "b").unwrap();
+    });
     grid.set_entry("a", number(1), "a").unwrap();
     let here = OutboxAt { class: "order", partition: 3 };
     let events = block_on(grid.0.engine.outbox(here, 10)).unwrap();
@@ -110,7 +122,9 @@ fn o13_a_phase_that_begins_before_a_commit_binds_it() {
 fn o18_rewriting_and_writing_meet_without_loss() {
     let grid = old_grid();
     put_oldest(&grid, 9, &[(1, "one"), (2, "two")]);
-    before_commit(&grid, |other| drop(other.set_entry("9", number(1), "ONE").unwrap()));
+    before_commit(&grid, |other| {
+        other.set_entry("9", number(1), "ONE").unwrap();
+    });
     block_on(grid.0.engine.rewrite_legacy("order", &mut |_| {})).unwrap();
     let whole = [("1", "ONE"), ("2", "two")];
     assert_eq!(grid.entries("9"), whole.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
