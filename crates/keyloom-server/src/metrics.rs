@@ -223,6 +223,11 @@ impl Metrics {
             ("commit_groups", "Groups of commits that shared a sync", tally.store.groups),
             ("commit_conflicts", "Commits whose checks did not hold", tally.store.conflicts),
             ("write_retries", "Writes that were planned again", tally.replans),
+            (
+                "object_legacy_reads",
+                "Reads that found an object in an older layout",
+                tally.legacy_reads,
+            ),
             ("trace_spans_dropped", "Spans that no collector has taken", traces::dropped()),
         ];
         for (name, help, value) in counters {
