@@ -27,7 +27,7 @@ const ID_BYTES_MAX: usize = 160;
 const DOCUMENT_BYTES: usize = 1024;
 
 /// The batches of which the fastest counts: it is the one that was disturbed least.
-const BATCHES: u64 = 30;
+pub(crate) const BATCHES: u64 = 30;
 
 /// Instructions are counted as the difference between two runs, so that what a process does once
 /// does not count.
@@ -146,7 +146,8 @@ fn engine() -> Outcome<Engine> {
     Ok(engine)
 }
 
-fn repeat(count: u64, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+/// Does something so many times; the nanoseconds of one time.
+pub(crate) fn repeat(count: u64, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
     let stopwatch = Stopwatch::start();
     for _ in 0..count {
         once()?;

@@ -11,6 +11,8 @@ mod contender;
 mod crew;
 mod engines;
 mod figures;
+mod grid;
+mod host;
 mod load;
 mod machine;
 mod outcome;
@@ -61,14 +63,16 @@ enum Command {
     Core(Core),
     /// Load on the server, against a bare handler.
     Server(Server),
+    /// The object grid: identities, and calls over gRPC on both stores.
+    Grid(Grid),
     /// Single parts of Keyloom.
     Components,
     /// Works for one contender; started by `core`.
     #[command(hide = true)]
     Worker { who: Who, folder: PathBuf, documents: u64 },
-    /// Serves until its input ends; started by `server`.
+    /// Serves until its input ends; started by `server` and `grid`.
     #[command(hide = true)]
-    Host { kind: load::Kind, folder: PathBuf, documents: u64 },
+    Host { kind: host::Kind, folder: PathBuf, things: u64 },
     /// Repeats one component; started under valgrind.
     #[command(hide = true)]
     Component { component: Component, count: u64 },
@@ -106,6 +110,22 @@ struct Server {
     write_docs: bool,
 }
 
+#[derive(Args)]
+struct Grid {
+    /// How many objects there are.
+    #[arg(long, default_value_t = 10_000)]
+    objects: u64,
+    /// How often everything is measured.
+    #[arg(long, default_value_t = 5)]
+    rounds: u64,
+    /// How many seconds each kind of call has in a round.
+    #[arg(long, default_value_t = 2)]
+    turn: u64,
+    /// Write the report to docs/benchmarks.md.
+    #[arg(long)]
+    write_docs: bool,
+}
+
 fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
@@ -130,9 +150,8 @@ fn run(command: Command) -> Outcome<()> {
             worker::serve(who, &folder, workload, io::stdin().lock(), io::stdout().lock())
         }
         Command::Server(server) => run_server(&server),
-        Command::Host { kind, folder, documents } => {
-            load::serve(kind, &folder, Workload { documents })
-        }
+        Command::Grid(grid) => run_grid(&grid),
+        Command::Host { kind, folder, things } => host::serve(kind, &folder, things),
         Command::Component { component, count } => component.run(count).map(|_| ()),
     }
 }
@@ -153,6 +172,24 @@ fn run_server(server: &Server) -> Outcome<()> {
         rounds,
     };
     publish("server", &load::render(&circumstances, &mut findings), write_docs)
+}
+
+fn run_grid(grid: &Grid) -> Outcome<()> {
+    let Grid { objects, rounds, turn, write_docs } = *grid;
+    if objects == 0 || rounds == 0 {
+        return Err("a run needs at least one object and a round".into());
+    }
+    let settings = grid::Settings { objects, rounds, turn: Duration::from_secs(turn) };
+    let findings = grid::run(&std::env::current_exe()?, settings, &mut io::stderr())?;
+    let circumstances = Circumstances {
+        command: "cargo xtask bench grid".to_owned(),
+        date: today(),
+        machine: machine::describe(),
+        engines: engines::describe(),
+        documents: objects,
+        rounds,
+    };
+    publish("grid", &grid::render(&circumstances, &findings), write_docs)
 }
 
 fn run_core(core: &Core) -> Outcome<()> {

@@ -90,3 +90,21 @@ fn too_few_documents_are_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("at least 5000 documents"));
 }
+
+#[test]
+fn a_short_run_of_the_grid_is_reported_and_written_to_the_docs() {
+    let folder = tempdir().unwrap();
+    let document = folder.path().join("docs/benchmarks.md");
+    fs::create_dir(folder.path().join("docs")).unwrap();
+    fs::write(&document, include_str!("../../../docs/benchmarks.md")).unwrap();
+    let run = ["grid", "--objects", "100", "--rounds", "1", "--turn", "1", "--write-docs"];
+    let output = bench(folder.path(), &run);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = String::from_utf8(output.stdout).unwrap();
+    for row in ["| normalize, 8 bytes", "| lookup by name", "| GetValue", "| SetValue", "| Get,"] {
+        let found = report.lines().find(|line| line.starts_with(row));
+        assert!(found.is_some_and(|line| !line.contains(" 0.00 ")), "{row}: {report}");
+    }
+    assert!(fs::read_to_string(&document).unwrap().contains(report.trim()));
+    assert_eq!(fs::read_dir(folder.path().join("target")).unwrap().count(), 0);
+}

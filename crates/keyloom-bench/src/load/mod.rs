@@ -10,7 +10,6 @@
 //! L2: Whatever is no success is counted apart, and ends a run in which it should not occur.
 
 mod client;
-mod host;
 mod report;
 
 use std::io::Write;
@@ -21,12 +20,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
 
+use crate::host::{self, Host, Kind};
 use crate::machine;
 use crate::outcome::Outcome;
 use crate::workload::{LIST_LIMIT, Reading, Workload, id, user};
+pub(crate) use client::percentile;
 use client::{Ask, Load, Tally};
-use host::Host;
-pub(crate) use host::{Kind, serve};
 pub(crate) use report::render;
 
 /// Connections of a measurement that the server can keep up with.
@@ -71,7 +70,7 @@ pub(crate) fn run(program: &Path, settings: Settings, log: &mut dyn Write) -> Ou
     let folder = tempfile::Builder::new().prefix("keyloom-load-").tempdir_in(crate::scratch()?)?;
     let workload = Workload { documents: settings.documents };
     writeln!(log, "loading {} approvals", settings.documents)?;
-    let keyloom = Host::start(program, Kind::Keyloom, folder.path(), workload)?;
+    let keyloom = Host::start(program, Kind::Keyloom, folder.path(), settings.documents)?;
     let runtime = Runtime::new()?;
     let gets = paths(workload, Reading::Get);
     let lists = paths(workload, Reading::Newest);
@@ -82,7 +81,7 @@ pub(crate) fn run(program: &Path, settings: Settings, log: &mut dyn Write) -> Ou
     })?;
     std::fs::write(folder.path().join(host::GET), samples.0)?;
     std::fs::write(folder.path().join(host::NEWEST), samples.1)?;
-    let bare = Host::start(program, Kind::Bare, folder.path(), workload)?;
+    let bare = Host::start(program, Kind::Bare, folder.path(), settings.documents)?;
     let mut findings = Findings::default();
     for round in 1..=settings.rounds {
         writeln!(log, "round {round} of {}", settings.rounds)?;

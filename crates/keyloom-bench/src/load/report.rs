@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::client::{Tally, count, percentile};
 use super::{CONNECTIONS, Findings, OVERLOAD, OVERLOAD_CONNECTIONS};
+use crate::figures::median;
 use crate::report::{Circumstances, Table, number};
 
 /// The least that a get may be of the bare handler, and a list of 20.
@@ -39,8 +40,8 @@ fn rates(findings: &Findings) -> Table {
     let rows =
         [("get by key", &findings.get, GET_MIN), ("20 newest", &findings.newest, NEWEST_MIN)];
     for (what, rounds, least) in rows {
-        let bare = median(rounds.iter().map(|(bare, _)| *bare).collect());
-        let keyloom = median(rounds.iter().map(|(_, keyloom)| *keyloom).collect());
+        let (bare, keyloom): (Vec<f64>, Vec<f64>) = rounds.iter().copied().unzip();
+        let [bare, keyloom] = [bare, keyloom].map(|it| median(&it).unwrap_or_default());
         let ratio = keyloom / bare;
         table.add(vec![
             what.to_owned(),
@@ -93,9 +94,4 @@ fn millis(micros: u64) -> String {
 /// Millionths of a number.
 fn millionths(value: u64) -> f64 {
     u32::try_from(value / 1000).map_or(f64::MAX, f64::from) / 1000.0
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or_default()
 }
