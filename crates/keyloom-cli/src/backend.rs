@@ -18,6 +18,7 @@ use serde_json::Value as Json;
 use crate::body::{self, escape, segments};
 use crate::client::Client;
 use crate::problem::Failure;
+use crate::progress;
 
 /// Where answers come from.
 pub(crate) enum Backend {
@@ -81,7 +82,9 @@ impl Backend {
             Backend::Local { engine, .. } => {
                 Ok(wire::schema_change(engine.apply_schema(schema, step).await?, true))
             }
-            Backend::Remote(client) => client.put("/v1/schema", schema),
+            Backend::Remote(client) => {
+                progress::while_waiting("index", || client.put("/v1/schema", schema))
+            }
         }
     }
 
@@ -309,7 +312,7 @@ impl Backend {
             }
             Backend::Remote(client) => {
                 let body = api::CheckBody { repair: repair == Repair::Yes };
-                client.post("/v1/check", &body)
+                progress::while_waiting("check", || client.post("/v1/check", &body))
             }
         }
     }

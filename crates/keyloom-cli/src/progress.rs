@@ -3,10 +3,28 @@
 //! G1: Only on a terminal; logs and pipes see nothing of it.
 
 use std::io::{IsTerminal, Write};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::limits::PROGRESS_INTERVAL;
 use crate::output::{counted, grouped};
+
+/// Does work that only the server knows the progress of: what is drawn is the time that it takes.
+pub(crate) fn while_waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    if !std::io::stderr().is_terminal() {
+        return work();
+    }
+    let started = now();
+    let (working, done) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            draw_until(&done, &mut std::io::stderr(), || waiting(what, started.elapsed()));
+        });
+        let answer = work();
+        drop(working);
+        answer
+    })
+}
 
 /// Long work under way.
 pub(crate) struct Progress {
@@ -51,6 +69,22 @@ impl Progress {
     }
 }
 
+/// Draws a line over and over, and at last takes it away.
+fn draw_until(done: &Receiver<()>, terminal: &mut impl Write, line: impl Fn() -> String) {
+    let mut drawn = |text: &str| {
+        // Progress that cannot be drawn is no reason to stop the work.
+        let _ = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
+    };
+    while done.recv_timeout(PROGRESS_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+        drawn(&line());
+    }
+    drawn("");
+}
+
+fn waiting(what: &str, elapsed: Duration) -> String {
+    format!("{what}  the server has worked for {} s", elapsed.as_secs())
+}
+
 fn line(what: &str, documents: u64, elapsed: Duration, share: Option<f64>) -> String {
     let seconds = elapsed.as_secs_f64().max(0.001);
     // A rate is read by people: its fraction does not matter.
@@ -82,6 +116,20 @@ mod tests {
             line("import", 3000, elapsed, Some(0.25)),
             "import 3,000 documents  1,500/s  25 %  6 s left"
         );
+    }
+
+    #[test]
+    fn the_time_is_drawn_while_the_server_works_and_is_gone_at_the_end() {
+        let (working, done) = mpsc::channel();
+        let working = std::cell::Cell::new(Some(working));
+        let mut terminal = Vec::new();
+        draw_until(&done, &mut terminal, || {
+            // The work ends while the first line is drawn.
+            drop(working.take());
+            waiting("check", Duration::from_secs(61))
+        });
+        let expected = "\r\x1b[Kcheck  the server has worked for 61 s\r\x1b[K";
+        assert_eq!(String::from_utf8(terminal).unwrap(), expected);
     }
 
     #[test]

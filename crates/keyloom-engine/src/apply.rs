@@ -19,6 +19,7 @@ use crate::document::{Facts, HeadRecord, Members, Record, document_keys};
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::limits::{BACKFILL_DOCUMENTS, REPLAN_ATTEMPTS_MAX};
+use crate::pause::pause;
 use crate::read::{counter_key, document_count};
 use crate::schema::Schema;
 use crate::write::{check_defaults, check_rules};
@@ -365,12 +366,14 @@ fn exhausted() -> Error {
     Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX) }
 }
 
-/// The next documents of a collection behind a key.
+/// The next documents of a collection behind a key. Each page begins with a pause, so that whoever
+/// limits the time of long work is asked.
 pub(crate) async fn documents_page(
     snapshot: &dyn Snapshot,
     collection: &Collection,
     after: Option<&[u8]>,
 ) -> Result<Vec<Entry>, Error> {
+    pause().await;
     let (first, to) = collection.key.head.whole();
     let from = match after {
         None => first,

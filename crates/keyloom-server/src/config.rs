@@ -22,6 +22,8 @@ pub struct Config {
     pub head_timeout: Duration,
     /// The time after which a request is given up.
     pub deadline: Duration,
+    /// The same for work that reads everything: applying a schema, and the check.
+    pub long_deadline: Duration,
     /// The requests that are worked on at once.
     pub requests_max: usize,
     /// The connections that are open at once.
@@ -50,6 +52,7 @@ impl Default for Config {
             body_timeout: limits::BODY_TIMEOUT,
             head_timeout: limits::HEAD_TIMEOUT,
             deadline: limits::DEADLINE,
+            long_deadline: limits::LONG_DEADLINE,
             requests_max: limits::REQUESTS_MAX,
             connections_max: limits::CONNECTIONS_MAX,
             shutdown_timeout: limits::SHUTDOWN_TIMEOUT,

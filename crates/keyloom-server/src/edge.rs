@@ -4,6 +4,7 @@
 //! E2: A request that is given up says whether it may have changed something.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -51,7 +52,7 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
     let mut response = match app.places.try_acquire() {
         Ok(_place) => match passage.answer(&method, request.headers()) {
             Some(answer) => answer,
-            None => in_time(app, request, next).instrument(span.clone()).await,
+            None => in_time(passage.deadline(), request, next).instrument(span.clone()).await,
         },
         Err(_) => {
             Refusal::busy("the server has as many requests as it can work on").into_response()
@@ -73,9 +74,9 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
     response
 }
 
-async fn in_time(app: &App, request: Request, next: Next) -> Response {
+async fn in_time(deadline: Duration, request: Request, next: Next) -> Response {
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    match timeout(app.config.deadline, next.run(request)).await {
+    match timeout(deadline, next.run(request)).await {
         Ok(response) => response,
         Err(_) if is_safe => {
             Refusal::busy("the deadline of the request has passed").into_response()

@@ -15,6 +15,10 @@ pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The time after which a request is given up.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
+/// The time after which long work is given up: indexes that are built for a new schema, a check of
+/// everything. Both read all that is stored, and both can be repeated.
+pub const LONG_DEADLINE: Duration = Duration::from_secs(3600);
+
 /// The requests that are worked on at once; one more is told to come back. Commits that wait for
 /// the writer are most of them, and a group takes them all.
 pub const REQUESTS_MAX: usize = 512;

@@ -77,6 +77,10 @@ pub(crate) struct Serve {
     /// The seconds after which a request is given up [default: 30]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) deadline: Option<u64>,
+    /// The seconds after which work that reads everything is given up: applying a schema, and the
+    /// check [default: 3600]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) long_deadline: Option<u64>,
     /// What is logged: a level, or levels by module
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub(crate) log: String,

@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use keyloom_engine::{Engine, Retention};
 use keyloom_server::{Config, LogFormat, Service, TlsFiles};
@@ -104,7 +105,8 @@ fn config(options: &Serve) -> Result<Config, Failure> {
         retention: options.keep_changes.as_deref().map_or(Ok(standard.retention), retention)?,
         requests_max: options.requests_max.unwrap_or(standard.requests_max),
         connections_max: options.connections_max.unwrap_or(standard.connections_max),
-        deadline: options.deadline.map_or(standard.deadline, std::time::Duration::from_secs),
+        deadline: options.deadline.map_or(standard.deadline, Duration::from_secs),
+        long_deadline: options.long_deadline.map_or(standard.long_deadline, Duration::from_secs),
         ..standard
     })
 }
@@ -125,7 +127,7 @@ fn retention(text: &str) -> Result<Retention, Failure> {
     };
     let number = text.get(..text.len() - 1).and_then(|digits| digits.parse::<u64>().ok());
     let seconds = number.and_then(|number| number.checked_mul(unit)).ok_or_else(wrong)?;
-    Ok(Retention::Age(std::time::Duration::from_secs(seconds)))
+    Ok(Retention::Age(Duration::from_secs(seconds)))
 }
 
 fn tell(

@@ -8,6 +8,7 @@ use crate::catalog::{Collection, Path};
 use crate::document::{Facts, index_key_of, path_keys};
 use crate::error::Error;
 use crate::limits::BACKFILL_DOCUMENTS;
+use crate::pause::pause;
 use crate::read::key_from_claim;
 
 impl CheckRun<'_> {
@@ -40,6 +41,7 @@ impl CheckRun<'_> {
         let mut scan = self.snapshot.scan(&KeyRange { from, to }, options).await?;
         let mut count = 0;
         loop {
+            pause().await;
             let page = scan.next(BACKFILL_DOCUMENTS).await?;
             if page.is_empty() {
                 self.report.keys += count;
@@ -50,6 +52,7 @@ impl CheckRun<'_> {
     }
 
     async fn page(&self, from: Vec<u8>, to: Vec<u8>) -> Result<Vec<Entry>, Error> {
+        pause().await;
         let options = ScanOptions { direction: Direction::Forward, limit: BACKFILL_DOCUMENTS };
         let mut scan = self.snapshot.scan(&KeyRange { from, to }, options).await?;
         Ok(scan.next(BACKFILL_DOCUMENTS).await?)

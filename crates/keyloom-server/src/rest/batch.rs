@@ -21,7 +21,7 @@ use crate::{asked, wire};
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("/v1/batch", &[Method::POST], post(batch)),
-        Route::new("/v1/check", &[Method::POST], post(check)),
+        Route::new("/v1/check", &[Method::POST], post(check)).long(),
     ]
 }
 

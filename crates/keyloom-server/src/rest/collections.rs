@@ -23,7 +23,7 @@ pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("/v1/collections", &[Method::GET], get(names)),
         Route::new("/v1/collections/{collection}", &[Method::GET], get(show)),
-        Route::new("/v1/schema", &[Method::PUT], put(apply)),
+        Route::new("/v1/schema", &[Method::PUT], put(apply)).long(),
     ]
 }
 

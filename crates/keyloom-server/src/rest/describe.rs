@@ -171,7 +171,8 @@ fn collections() -> Vec<Operation> {
             method: "put",
             path: "/v1/schema",
             id: "applySchema",
-            summary: "Put a schema in force, or tell what that would change",
+            summary: "Put a schema in force, or tell what that would change; indexes are built \
+                      before it answers, for which it has the time of --long-deadline",
             parameters: vec![query("dry_run", Kind::Flag, "Only tell what would change")],
             body: Some(Body { media: &["application/toml", JSON], schema: "" }),
             answers: vec![ok(&[(JSON, "SchemaChange")])],
@@ -419,7 +420,7 @@ fn others() -> Vec<Operation> {
             method: "post",
             path: "/v1/check",
             id: "check",
-            summary: "Compare all documents and keys",
+            summary: "Compare all documents and keys; it has the time of --long-deadline",
             body: Some(Body { media: &[JSON], schema: "CheckBody" }),
             answers: vec![ok(&[(JSON, "CheckReport")])],
             ..PLAIN

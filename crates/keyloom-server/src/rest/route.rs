@@ -4,6 +4,7 @@
 //!     answered here, the same for every route.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::from_fn_with_state;
@@ -23,6 +24,15 @@ pub(crate) struct Route {
     handlers: MethodRouter<Arc<App>>,
     methods: &'static [Method],
     produces: &'static [&'static str],
+    work: Work,
+}
+
+/// How long the work of a route may take.
+#[derive(Clone, Copy)]
+enum Work {
+    Short,
+    /// It reads everything that is stored.
+    Long,
 }
 
 /// What a request needs to know of its route before it is handled.
@@ -32,6 +42,7 @@ pub(crate) struct Passage {
     pub(crate) path: &'static str,
     methods: &'static [Method],
     produces: &'static [&'static str],
+    work: Work,
 }
 
 impl Route {
@@ -41,17 +52,22 @@ impl Route {
         methods: &'static [Method],
         handlers: MethodRouter<Arc<App>>,
     ) -> Route {
-        Route { path, handlers, methods, produces: &[JSON] }
+        Route { path, handlers, methods, produces: &[JSON], work: Work::Short }
     }
 
     /// Whatever is no route.
     pub(super) fn unknown(handlers: MethodRouter<Arc<App>>) -> Route {
-        Route { path: "", handlers, methods: &[], produces: &[] }
+        Route { path: "", handlers, methods: &[], produces: &[], work: Work::Short }
     }
 
     /// The same route with other answers.
     pub(super) fn producing(self, produces: &'static [&'static str]) -> Route {
         Route { produces, ..self }
+    }
+
+    /// The same route with time to read everything that is stored.
+    pub(super) fn long(self) -> Route {
+        Route { work: Work::Long, ..self }
     }
 
     #[cfg(test)]
@@ -66,8 +82,8 @@ impl Route {
 
     /// The route as the router takes it.
     pub(super) fn build(self, app: &Arc<App>) -> (&'static str, MethodRouter<Arc<App>>) {
-        let Route { path, handlers, methods, produces } = self;
-        let passage = Passage { app: Arc::clone(app), path, methods, produces };
+        let Route { path, handlers, methods, produces, work } = self;
+        let passage = Passage { app: Arc::clone(app), path, methods, produces, work };
         (path, handlers.layer(from_fn_with_state(passage, pass)))
     }
 }
@@ -94,6 +110,14 @@ impl Passage {
         }
         let detail = format!("this address answers with {}", self.produces.join(" or "));
         Some(Refusal::invalid(detail).status(StatusCode::NOT_ACCEPTABLE).into_response())
+    }
+
+    /// The time after which a request is given up.
+    pub(crate) fn deadline(&self) -> Duration {
+        match self.work {
+            Work::Short => self.app.config.deadline,
+            Work::Long => self.app.config.long_deadline,
+        }
     }
 
     fn allow(&self) -> HeaderValue {

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::Method;
 use keyloom_server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -88,9 +89,8 @@ async fn a_caller_who_asks_too_often_is_told() {
     assert_eq!(server.get("/healthz").await.status, 200);
 }
 
-#[tokio::test]
-async fn a_deadline_ends_a_long_read_and_says_so() {
-    let config = Config { deadline: Duration::ZERO, ..Config::default() };
+/// A server with 20,000 notes, which nobody reads in no time.
+async fn filled(config: Config) -> Server {
     let server = Server::configured(config).await;
     for batch in 0..40 {
         let operations: Vec<_> = (0..500)
@@ -105,9 +105,31 @@ async fn a_deadline_ends_a_long_read_and_says_so() {
             .collect();
         server.engine.batch(&keyloom_engine::Actor::Local, &operations).await.unwrap();
     }
+    server
+}
+
+#[tokio::test]
+async fn a_deadline_ends_a_long_read_and_says_so() {
+    let server = filled(Config { deadline: Duration::ZERO, ..Config::default() }).await;
     let scan = server.get(&format!("{ALL}?text=x&scan=100000")).await;
     assert_eq!(scan.refusal(), "503 unavailable");
     assert_eq!(scan.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn work_that_reads_everything_has_a_deadline_of_its_own() {
+    let schema = format!("{NOTES}text = \"text:{{text}}:{{id}}\"\n");
+    let apply = async |server: &Server| {
+        let ask = server.ask(Method::PUT, "/v1/schema");
+        ask.bytes("application/toml", schema.clone()).send().await
+    };
+    let check = async |server: &Server| server.post("/v1/check", &json!({})).await;
+    let patient = filled(Config { deadline: Duration::ZERO, ..Config::default() }).await;
+    assert_eq!(apply(&patient).await.ok()["applied"], true);
+    assert_eq!(check(&patient).await.ok()["documents"], 20_000);
+    let hasty = filled(Config { long_deadline: Duration::ZERO, ..Config::default() }).await;
+    assert_eq!(apply(&hasty).await.refusal(), "503 outcome_unknown");
+    assert_eq!(check(&hasty).await.refusal(), "503 outcome_unknown");
 }
 
 #[tokio::test]
