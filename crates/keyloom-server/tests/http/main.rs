@@ -22,6 +22,8 @@ mod lists;
 #[cfg(test)]
 mod reputation;
 #[cfg(test)]
+mod scopes;
+#[cfg(test)]
 mod server;
 #[cfg(test)]
 mod status;
