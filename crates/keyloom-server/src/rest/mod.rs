@@ -9,6 +9,7 @@ mod describe;
 mod describe_objects;
 mod document;
 mod documents;
+mod examples;
 mod layers;
 mod objects;
 mod openapi;

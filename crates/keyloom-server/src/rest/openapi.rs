@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use super::answer::{self, Answer};
 use super::describe::{Body, Kind, Operation, Parameter, Success, operations};
+use super::examples::{Example, example};
 use super::route::Route;
 
 const HTML: &str = "text/html";
@@ -72,7 +73,8 @@ fn openapi() -> Json {
 
 fn operation(row: &Operation) -> Json {
     let Operation { method: _, path, id, summary, parameters, body, answers, problems } = row;
-    let mut given = path_parameters(path);
+    let example = example(id);
+    let mut given = path_parameters(path, example.as_ref());
     given.extend(parameters.iter().map(parameter));
     let mut responses = Map::new();
     for answer in answers {
@@ -97,7 +99,11 @@ fn operation(row: &Operation) -> Json {
             .map(|media| {
                 let is_text = *media == "application/toml";
                 let schema = if is_text { json!({ "type": "string" }) } else { schema.clone() };
-                ((*media).to_owned(), json!({ "schema": schema }))
+                let mut content = json!({ "schema": schema });
+                if let (Some(example), "application/json") = (&example, *media) {
+                    content = json!({ "schema": schema, "example": example.body });
+                }
+                ((*media).to_owned(), content)
             })
             .collect();
         members.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
@@ -105,13 +111,19 @@ fn operation(row: &Operation) -> Json {
     operation
 }
 
-fn path_parameters(path: &str) -> Vec<Json> {
+fn path_parameters(path: &str, example: Option<&Example>) -> Vec<Json> {
     let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
     let parameters = names.map(|name| {
-        json!({
+        let mut parameter = json!({
             "name": name, "in": "path", "required": true,
             "schema": { "type": "string", "minLength": 1 },
-        })
+        });
+        let given = example.iter().flat_map(|example| example.path);
+        let given = given.filter(|(known, _)| *known == name).map(|(_, value)| json!(value));
+        if let Some(members) = parameter.as_object_mut() {
+            members.extend(given.map(|value| ("example".to_owned(), value)));
+        }
+        parameter
     });
     parameters.collect()
 }
@@ -129,6 +141,9 @@ fn parameter(row: &Parameter) -> Json {
     let mut parameter = json!({
         "name": name, "in": place, "required": false, "description": summary, "schema": schema,
     });
+    if let ("If-Match", Some(members)) = (*name, parameter.as_object_mut()) {
+        members.insert("example".to_owned(), json!("*"));
+    }
     if let (Kind::Conditions, Some(members)) = (kind, parameter.as_object_mut()) {
         members.insert("style".to_owned(), json!("form"));
         members.insert("explode".to_owned(), json!(true));
@@ -293,6 +308,18 @@ mod tests {
             references.iter().filter(|name| !known.contains_key(**name)).collect();
         assert!(missing.is_empty(), "{missing:?}");
         assert!(references.len() > 20, "{references:?}");
+    }
+
+    #[test]
+    fn x1_what_has_parts_or_a_body_has_an_example() {
+        for row in operations().iter().filter(|row| row.path.starts_with("/v1")) {
+            let parts = path_parameters(row.path, None).len();
+            let example = example(row.id);
+            assert_eq!(example.is_some(), parts > 0 || row.body.is_some(), "{}", row.id);
+            let Some(Example { path, body }) = example else { continue };
+            assert_eq!(path.len(), parts, "{}", row.id);
+            assert_eq!(!body.is_null(), row.body.is_some(), "{}", row.id);
+        }
     }
 
     #[test]

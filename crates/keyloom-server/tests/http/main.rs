@@ -14,6 +14,8 @@ mod conventions;
 #[cfg(test)]
 mod documents;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod feed;
 #[cfg(test)]
 mod limits;
