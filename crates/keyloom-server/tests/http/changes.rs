@@ -1,5 +1,6 @@
 //! The change feed over HTTP: events, lines, positions that are gone.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::{Method, Response};
@@ -8,8 +9,12 @@ use hyper::body::Incoming;
 use keyloom_engine::{Options, Retention};
 use keyloom_server::Config;
 use serde_json::{Value as Json, json};
+use tokio::time::timeout;
 
 use crate::server::{Answer, Ask, NOTES, Server};
+
+/// A server that has not done by then what it does beside requests never will.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The events of an open stream, one by one.
 struct Events {
@@ -159,6 +164,23 @@ async fn a_position_that_is_no_longer_kept_is_gone() {
     }
     let mut oldest = follow(&server, "/v1/changes").await;
     assert_eq!(oldest.change().await.0, "3");
+}
+
+#[tokio::test]
+async fn a_server_forgets_the_changes_that_it_need_not_keep() {
+    let first = Server::start(NOTES).await;
+    for id in ["a", "b", "c"] {
+        first.create("notes", &json!({ "id": id })).await.ok();
+    }
+    let config = Config { retention: Retention::Count(1), ..Config::default() };
+    let second = Server::over(Arc::clone(&first.engine), config).await;
+    let gone = async {
+        while lines(&second, "/v1/changes?after=1").await.status != 410 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, gone).await.expect("the server never forgets");
+    assert_eq!(lines(&second, "/v1/changes?after=2").await.status, 200);
 }
 
 #[tokio::test]

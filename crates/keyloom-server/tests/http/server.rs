@@ -86,6 +86,11 @@ impl Server {
         let engine = Engine::open(Arc::new(MemoryStore::new()), options).await.unwrap();
         let engine = Arc::new(engine);
         engine.apply_schema(&Schema::from_toml(schema).unwrap(), &mut |_| {}).await.unwrap();
+        Server::over(engine, config).await
+    }
+
+    /// A server over a database that is open already.
+    pub(crate) async fn over(engine: Arc<Engine>, config: Config) -> Server {
         let service = Arc::new(Service::new(Arc::clone(&engine)));
         let config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..config };
         let listening = keyloom_server::bind(service, config).await.unwrap();
