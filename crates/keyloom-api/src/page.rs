@@ -54,6 +54,9 @@ pub struct Plan {
 /// A range of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Range {
+    /// The path that it belongs to, if the ranges of the plan belong to several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Where it begins.
     pub from: String,
     /// Where it ends.
@@ -145,7 +148,7 @@ mod tests {
     fn plan(scan: Option<ScanNote>) -> Plan {
         Plan {
             path: "index:requester".to_owned(),
-            ranges: vec![Range { from: "a:u1:".to_owned(), to: "a:u1:*".to_owned() }],
+            ranges: vec![Range { path: None, from: "a:u1:".to_owned(), to: "a:u1:*".to_owned() }],
             direction: Direction::Reverse,
             covering: false,
             keys_read_max: 21,

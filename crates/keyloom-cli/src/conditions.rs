@@ -17,7 +17,12 @@ pub(crate) fn filter<T: AsRef<str>>(
     let mut filter = Filter::new();
     for condition in conditions {
         let (field, test) = read(schema, condition.as_ref())?;
-        filter.entry(field).or_default().push(test);
+        let tests: &mut Vec<Test> = filter.entry(field).or_default();
+        if tests.iter().any(|known| is_bound_twice(known, &test)) {
+            let detail = format!("`{}`: this field is bound so already", condition.as_ref());
+            return Err(Failure::Invalid(detail));
+        }
+        tests.push(test);
     }
     Ok(filter)
 }
@@ -28,6 +33,13 @@ pub(crate) fn alternatives(
     groups: &[String],
 ) -> Result<Vec<Filter>, Failure> {
     groups.iter().map(|group| filter(schema, &words(group)?)).collect()
+}
+
+/// Whether two tests are one bound that stands twice. Values can be listed twice: what is in both
+/// lists is meant.
+fn is_bound_twice(one: &Test, other: &Test) -> bool {
+    let is_list = matches!(one, Test::Equal(_) | Test::In(_));
+    !is_list && std::mem::discriminant(one) == std::mem::discriminant(other)
 }
 
 fn read(schema: &CollectionSchema, condition: &str) -> Result<(String, Test), Failure> {
@@ -87,6 +99,16 @@ mod tests {
         let bounds = [Test::GreaterOrEqual(Json::from(5)), Test::Less(Json::from(9))];
         assert_eq!(filter["created_at"], bounds);
         assert_eq!(filter["requester"], [Test::Equal(Json::from("a=b"))]);
+    }
+
+    #[test]
+    fn a_bound_stands_once() {
+        let twice = ["created_at.gt=5", "created_at.lt=9", "created_at.gt=6"];
+        let error = filter(&schema(), &twice).unwrap_err().to_string();
+        assert_eq!(error, "`created_at.gt=6`: this field is bound so already");
+        let any = alternatives(&schema(), &["comment.prefix=a comment.prefix=b".to_owned()]);
+        assert!(any.is_err());
+        assert!(filter(&schema(), &["status=pending", "status=denied"]).is_ok());
     }
 
     #[test]

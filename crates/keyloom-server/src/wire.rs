@@ -215,9 +215,10 @@ pub fn cost(cost: engine::Cost) -> api::Cost {
 pub fn plan(plan: engine::Plan) -> api::Plan {
     // The course of a plan is the engine's own; everything else is shown.
     let engine::Plan { path, ranges, direction, covering, keys_read_max, scan, probe, .. } = plan;
+    let is_one = ranges.windows(2).all(|two| matches!(two, [one, other] if one.path == other.path));
     let range = |range: engine::PlanRange| {
-        let engine::PlanRange { path: _, from, to } = range;
-        api::Range { from, to }
+        let engine::PlanRange { path, from, to } = range;
+        api::Range { path: (!is_one).then_some(path), from, to }
     };
     let scan_note = |note: engine::ScanNote| {
         let engine::ScanNote { budget, filtered } = note;

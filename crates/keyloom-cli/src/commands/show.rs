@@ -87,7 +87,8 @@ pub(super) fn plan(output: &mut Output, plan: Option<&Plan>) -> Result<(), Failu
     output.line(format_args!("plan  {}", visible(&line)))?;
     if ranges.len() > 1 {
         for range in ranges {
-            let line = format!("{} .. {}", range.from, range.to);
+            let path = range.path.as_ref().map_or(String::new(), |path| format!("{path}  "));
+            let line = format!("{path}{} .. {}", range.from, range.to);
             output.line(format_args!("      {}", visible(&line)))?;
         }
     }

@@ -120,6 +120,11 @@ fn p06_two_groups_make_one_merged_list() {
         let line = [&["query", "approvals"][..], &groups, &["--order", "-created_at"]].concat();
         let found = column(&database.json(&line), "description");
         assert_eq!(found, ["wish 5", "wish 4", "wish 3", "other", "wish 2", "wish 1"]);
+        let plan = database.run(&[&line[..], &["--explain"]].concat()).ok();
+        for path in ["requester", "approver"] {
+            let range = format!("index:{path}  approval:index:{path}:ann:");
+            assert!(plan.contains(&range), "{plan}");
+        }
     }
 }
 

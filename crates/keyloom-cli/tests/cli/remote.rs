@@ -31,6 +31,8 @@ fn every_question_has_the_same_answer_from_a_server_and_from_its_folder() {
         vec!["query", "approvals", "requester=ann", "--order", "-created_at", "--explain"],
         vec!["query", "approvals", "status.in=pending,denied", "--limit", "2", "--explain"],
         vec!["query", "approvals", "--any", "requester=ann", "--any", "approver=boss"],
+        vec!["query", "approvals", "--any", "requester=ann", "--any", "approver=boss", "--explain"],
+        vec!["query", "approvals", "created_at.gt=1", "created_at.gt=2"],
         vec!["query", "approvals", "requester=ann", "--select", "approver"],
         vec!["query", "approvals", "comment=x", "--scan", "100", "--explain"],
         vec!["count", "approvals", "requester=ann", "--explain"],

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use keyloom_api::{ListBody, QueryBody};
-use keyloom_engine::KeyQuery;
+use keyloom_engine::{Identity, KeyQuery};
 
 use super::Refusal;
 use super::answer::{self, Answer};
@@ -14,49 +14,71 @@ use super::read::{At, Json, Parameters};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::service::Service;
 use crate::{asked, body, wire};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new("/v1/collections/{collection}/query", &[Method::POST], post(query)),
-        Route::new("/v1/collections/{collection}/count", &[Method::POST], post(count)),
-        Route::new("/v1/collections/{collection}/exists", &[Method::POST], post(exists)),
+        Route::new(
+            "/v1/collections/{collection}/query",
+            &[Method::POST],
+            question(Question::Query),
+        ),
+        Route::new(
+            "/v1/collections/{collection}/count",
+            &[Method::POST],
+            question(Question::Count),
+        ),
+        Route::new(
+            "/v1/collections/{collection}/exists",
+            &[Method::POST],
+            question(Question::Exists),
+        ),
         Route::new("/v1/collections/{collection}/list", &[Method::POST], post(list)),
         Route::new("/v1/collections/{collection}/keys", &[Method::GET], get(keys)),
     ]
 }
 
-async fn query(
-    State(app): State<Arc<App>>,
-    Caller(caller): Caller,
-    At(collection): At<String>,
-    Json(body): Json<QueryBody>,
-) -> Answer {
-    let (query, explain) = asked::query(body);
-    let page = app.service.query(&caller, &collection, &query).await?;
-    Ok(answer::bytes(StatusCode::OK, body::page(page, explain)))
+/// What is asked with a query.
+#[derive(Clone, Copy)]
+enum Question {
+    Query,
+    Count,
+    Exists,
 }
 
-async fn count(
-    State(app): State<Arc<App>>,
-    Caller(caller): Caller,
-    At(collection): At<String>,
-    Json(body): Json<QueryBody>,
-) -> Answer {
-    let (query, explain) = asked::query(body);
-    let counted = app.service.count(&caller, &collection, &query).await?;
-    answer::json(&wire::count(counted, explain))
+fn question(question: Question) -> MethodRouter<Arc<App>> {
+    post(
+        async move |State(app): State<Arc<App>>,
+                    Caller(caller): Caller,
+                    At(collection): At<String>,
+                    Json(body): Json<QueryBody>| {
+            ask(question, &app.service, (&caller, &collection), body).await
+        },
+    )
 }
 
-async fn exists(
-    State(app): State<Arc<App>>,
-    Caller(caller): Caller,
-    At(collection): At<String>,
-    Json(body): Json<QueryBody>,
+async fn ask(
+    question: Question,
+    service: &Service,
+    (caller, collection): (&Identity, &str),
+    body: QueryBody,
 ) -> Answer {
     let (query, explain) = asked::query(body);
-    let existence = app.service.exists(&caller, &collection, &query).await?;
-    answer::json(&wire::exists(existence, explain))
+    match question {
+        Question::Query => {
+            let page = service.query(caller, collection, &query).await?;
+            Ok(answer::bytes(StatusCode::OK, body::page(page, explain)))
+        }
+        Question::Count => {
+            let counted = service.count(caller, collection, &query).await?;
+            answer::json(&wire::count(counted, explain))
+        }
+        Question::Exists => {
+            let existence = service.exists(caller, collection, &query).await?;
+            answer::json(&wire::exists(existence, explain))
+        }
+    }
 }
 
 async fn list(
