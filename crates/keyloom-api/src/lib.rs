@@ -18,9 +18,9 @@ mod token;
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};
 pub use object::{
-    Capabilities, Class, Entry, EntryBatchBody, EntryPage, Object, ObjectBody, ObjectHash,
-    ObjectListed, ObjectMetadata, ObjectPage, ObjectWritten, PartitionStats, Rollout, Value,
-    ValueBody, ValueKind,
+    Capabilities, Class, DeadLetter, DeadLetters, Entry, EntryBatchBody, EntryPage, Invoked,
+    Object, ObjectBody, ObjectHash, ObjectListed, ObjectMetadata, ObjectPage, ObjectWritten,
+    PartitionStats, Replayed, Rollout, Value, ValueBody, ValueKind,
 };
 pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Range, ScanNote};
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};

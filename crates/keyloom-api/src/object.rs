@@ -220,6 +220,65 @@ pub struct PartitionStats {
     pub string_entries: u64,
 }
 
+/// What a function answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Invoked {
+    /// The answer, in base64.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// `OKAY`, `INVALID_REQUEST`, `APP_ERROR` or `SYSTEM_ERROR`.
+    pub status: String,
+    /// More about it; `error` says what went wrong.
+    #[schema(value_type = Object)]
+    pub headers: BTreeMap<String, String>,
+    /// By which the result of an asynchronous invocation is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invocation_id: Option<String>,
+}
+
+/// An event that could not be delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeadLetter {
+    /// Its number among the events of its partition.
+    pub sequence: u64,
+    /// `created`, `updated`, `deleted`, `completed` or `failed`.
+    pub cause: String,
+    /// The entry, or the function.
+    pub of: String,
+    /// The object to which it happened.
+    pub object_id: Option<String>,
+    /// The version that the object had then.
+    pub version: u64,
+    /// When it happened, in milliseconds since 1970.
+    pub time: u64,
+    /// The class of the function that was to be called.
+    pub target_cls_id: String,
+    /// The function that was to be called.
+    pub target_fn_id: String,
+    /// How many events led to this one, itself included.
+    pub depth: u32,
+    /// How often its delivery has failed.
+    pub attempts: u32,
+    /// Why it failed the last time.
+    pub error: Option<String>,
+}
+
+/// Events that could not be delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeadLetters {
+    /// The events, in their order.
+    pub items: Vec<DeadLetter>,
+    /// Where the next page begins, as `from`.
+    pub next: Option<u64>,
+}
+
+/// An event that is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Replayed {
+    /// Its number.
+    pub sequence: u64,
+}
+
 /// Where an identity falls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObjectHash {
@@ -249,6 +308,15 @@ impl ValueBody {
             ValueKind::CrdtMap => grid::ValType::CrdtMap,
         };
         Ok(grid::ValData { data, r#type: kind.into() })
+    }
+}
+
+impl From<grid::InvocationResponse> for Invoked {
+    fn from(response: grid::InvocationResponse) -> Invoked {
+        let status = response.status().as_str_name().to_owned();
+        let grid::InvocationResponse { payload, status: _, headers, invocation_id } = response;
+        let payload = payload.map(|bytes| BASE64.encode(bytes));
+        Invoked { payload, status, headers, invocation_id }
     }
 }
 

@@ -8,6 +8,7 @@ use keyloom_engine::Retention;
 
 use crate::limits;
 use crate::tls::TlsFiles;
+use crate::zenoh_door::ZenohEndpoints;
 
 /// How a server is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Pages of these origins may ask; `*` is any.
     pub cors_origins: Vec<String>,
+    /// Where Zenoh listens and whom it connects to; without it, there is no Zenoh.
+    pub zenoh: Option<ZenohEndpoints>,
     /// The requests of one caller in a second; without it, as many as he likes.
     pub rate_limit: Option<NonZeroU32>,
 }
@@ -61,6 +64,7 @@ impl Default for Config {
             retention: Retention::Count(limits::CHANGES_KEPT),
             tls: None,
             cors_origins: Vec::new(),
+            zenoh: None,
             rate_limit: None,
         }
     }

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use keyloom_api::{self as api, grid};
 use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
 use keyloom_engine::{
-    EntryBatch, EntryKey, Error, Object, ObjectAt, ObjectContent, ObjectId, ObjectStats,
-    ObjectWritten, Rollout, Val, ValKind,
+    EntryBatch, EntryKey, EntryPage, Error, Object, ObjectAt, ObjectContent, ObjectId, ObjectItem,
+    ObjectPage, ObjectStats, ObjectWritten, Rollout, Val, ValKind,
 };
 
+use crate::limits::LIST_LIMIT;
 use crate::service::Service;
 
 /// What an object is to be.
@@ -139,6 +140,48 @@ pub(crate) fn object_json(message: grid::ObjData) -> api::Object {
         entries_str: entries_str.into_iter().map(|(key, value)| (key, value.into())).collect(),
         event,
     }
+}
+
+/// The objects of a page; the last one says where the next page begins.
+pub(crate) fn object_items(page: ObjectPage) -> Vec<grid::ObjectMetaEnvelope> {
+    let envelope = |item: ObjectItem| grid::ObjectMetaEnvelope {
+        object_id: item.id.to_string(),
+        version: item.version,
+        entry_count: item.entries,
+        next_cursor: None,
+    };
+    let mut items: Vec<_> = page.items.into_iter().map(envelope).collect();
+    if let Some(last) = items.last_mut() {
+        last.next_cursor = page.next.map(String::into_bytes);
+    }
+    items
+}
+
+/// The entries of a page; the last one says where the next page begins.
+pub(crate) fn entry_items(page: EntryPage) -> Vec<grid::ValueEnvelope> {
+    let version = page.version;
+    let envelope = |(key, val): (EntryKey, Val)| grid::ValueEnvelope {
+        key: key.to_string(),
+        value: Some(value(val)),
+        version,
+        next_cursor: None,
+    };
+    let mut items: Vec<_> = page.items.into_iter().map(envelope).collect();
+    if let Some(last) = items.last_mut() {
+        last.next_cursor = page.next.map(String::into_bytes);
+    }
+    items
+}
+
+/// The most items of a page, as a message says it.
+pub(crate) fn limit(asked: u32) -> usize {
+    if asked == 0 { LIST_LIMIT } else { usize::try_from(asked).unwrap_or(usize::MAX) }
+}
+
+/// A cursor is text, whatever bytes a client can send.
+pub(crate) fn cursor(bytes: Option<&[u8]>) -> Result<Option<&str>, Error> {
+    let text = bytes.filter(|bytes| !bytes.is_empty()).map(std::str::from_utf8).transpose();
+    text.map_err(|_| invalid("the cursor is not one that this server has given out".to_owned()))
 }
 
 /// How much there is in a partition.

@@ -56,6 +56,36 @@ pub const TRIM_INTERVAL: Duration = Duration::from_secs(30);
 /// The time in which a client has to say hello over TLS.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The objects or entries of a page if a client does not say how many.
+pub const LIST_LIMIT: usize = 100;
+
+/// The time in which a function has to answer, if its class does not say another.
+pub const FUNCTION_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// The time in which a function has to be reached.
+pub const FUNCTION_CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The largest message to or from a function: as large as a body.
+pub const FUNCTION_BYTES_MAX: usize = BODY_BYTES_MAX;
+
+/// How long the result of an asynchronous invocation is kept for whoever asks for it.
+pub const INVOCATION_KEPT: Duration = Duration::from_secs(3600);
+
+/// The events of a partition that are read at once: the payloads of a page are held in memory.
+pub const DISPATCH_PAGE: usize = 32;
+
+/// How often the outbox is looked at without a reason: another server may have filled it.
+pub const DISPATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The wait after the first failed delivery; each further one is twice as long.
+pub const RETRY_WAIT_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest wait between two deliveries.
+pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The changes that Zenoh publishes at once; those of documents are passed over.
+pub const ZENOH_CHANGES_PAGE: usize = 256;
+
 /// The smallest answer that is compressed: below it, the work is worth more than the bytes.
 pub const COMPRESSED_BYTES_MIN: u64 = 1024;
 

@@ -34,7 +34,7 @@ use crate::edge::RequestIds;
 use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, RATE_SWEEP};
 use crate::rates::Rates;
 use crate::service::Service;
-use crate::{grpc, rest, retention, tls};
+use crate::{dispatch, grpc, rest, retention, tls, zenoh_door};
 
 /// Why a server does not start.
 #[derive(Debug, Error)]
@@ -68,6 +68,21 @@ pub enum ServeError {
     /// An origin is not one.
     #[error("`{0}` is not an origin, as in https://app.example, or *")]
     Origin(String),
+    /// Zenoh does not start.
+    #[error("Zenoh: {reason}")]
+    Zenoh {
+        /// What it reported.
+        reason: String,
+    },
+    /// Others could reach Zenoh, and nobody has a token (L3).
+    #[error(
+        "Zenoh at {endpoint} can be reached from other machines, and there is no token yet: create \
+         one with `keyloom token create`, or listen on tcp/127.0.0.1"
+    )]
+    ZenohOpen {
+        /// The endpoint.
+        endpoint: String,
+    },
     /// The store cannot be read.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -81,6 +96,7 @@ pub struct Listening {
     app: Arc<App>,
     stop: watch::Sender<bool>,
     tls: Option<TlsAcceptor>,
+    zenoh: Option<zenoh_door::Door>,
 }
 
 /// Takes the address that the configuration names.
@@ -93,6 +109,13 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
     let listen = |source| ServeError::Listen { address: config.listen, source };
     let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
     let address = listener.local_addr().map_err(listen)?;
+    let zenoh = match &config.zenoh {
+        Some(endpoints) => {
+            let has_tokens = service.has_tokens().await?;
+            Some(zenoh_door::Door::open(endpoints, has_tokens).await?)
+        }
+        None => None,
+    };
     let (stop, stopping) = watch::channel(false);
     let app = Arc::new(App {
         metrics: Arc::clone(service.metrics()),
@@ -105,7 +128,7 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
         config,
     });
     let router = rest::layered(rest::router(&app), cors).merge(grpc::router(&app));
-    Ok(Listening { listener, address, router, app, stop, tls })
+    Ok(Listening { listener, address, router, app, stop, tls, zenoh })
 }
 
 impl Listening {
@@ -116,12 +139,16 @@ impl Listening {
 
     /// Serves until `stopped` is done, and then until all requests are finished.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Listening { listener, router, app, stop, tls, .. } = self;
+        let Listening { listener, router, app, stop, tls, zenoh, .. } = self;
         let connections = Arc::new(Semaphore::new(app.config.connections_max));
         let graceful = GracefulShutdown::new();
         let keeper =
             retention::keep(Arc::clone(&app.service), app.config.retention, app.stopping.clone());
         let keeper = tokio::spawn(keeper);
+        let dispatcher = dispatch::run(Arc::clone(&app.service), app.stopping.clone());
+        let dispatcher = tokio::spawn(dispatcher);
+        let zenoh =
+            zenoh.map(|door| tokio::spawn(door.run(Arc::clone(&app), app.stopping.clone())));
         let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
         let mut stopped = std::pin::pin!(stopped);
         loop {
@@ -149,6 +176,10 @@ impl Listening {
             warn!("requests were cut off: they ran longer than a stop waits");
         }
         sweeper.abort();
+        let _ = dispatcher.await;
+        if let Some(zenoh) = zenoh {
+            let _ = zenoh.await;
+        }
         let _ = keeper.await;
     }
 }

@@ -41,6 +41,7 @@ pub(crate) struct Metrics {
     refused_queries: Counter,
     in_flight: Gauge,
     objects: Family<Kind, Counter>,
+    events: Family<Delivery, Counter>,
     normalize_errors: Counter,
     normalize_seconds: Histogram,
     id_bytes: Histogram,
@@ -63,6 +64,11 @@ struct Place {
 struct Kind {
     variant: &'static str,
     kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Delivery {
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -119,6 +125,7 @@ impl Metrics {
             refused_queries: Counter::default(),
             in_flight: Gauge::default(),
             objects: Family::default(),
+            events: Family::default(),
             normalize_errors: Counter::default(),
             normalize_seconds: Histogram::new(NORMALIZE_BUCKETS),
             id_bytes: Histogram::new(ID_BUCKETS),
@@ -141,6 +148,8 @@ impl Metrics {
         registry.register("requests_in_flight", "Requests that are worked on", in_flight);
         let objects = self.objects.clone();
         registry.register("object_changes", "Changes of objects by variant and kind", objects);
+        let events = self.events.clone();
+        registry.register("events", "Deliveries of events by outcome", events);
         let errors = self.normalize_errors.clone();
         registry.register("string_id_normalize_errors", "Object ids that were refused", errors);
         let seconds = self.normalize_seconds.clone();
@@ -183,6 +192,11 @@ impl Metrics {
         if !is_valid {
             self.normalize_errors.inc();
         }
+    }
+
+    /// An event was delivered, or not.
+    pub(crate) fn event(&self, outcome: &'static str) {
+        self.events.get_or_create(&Delivery { outcome }).inc();
     }
 
     /// An object has changed.

@@ -1,4 +1,4 @@
-//! Forgets changes that need not be kept, now and then, for as long as the server runs.
+//! Forgets changes and results that need not be kept, now and then, for as long as the server runs.
 
 use std::sync::Arc;
 
@@ -19,6 +19,9 @@ pub(crate) async fn keep(
     while !*stopping.borrow() {
         if let Err(error) = service.trim_changes(retention).await {
             warn!(%error, "the feed was not trimmed");
+        }
+        if let Err(error) = service.expire_invocations().await {
+            warn!(%error, "results of invocations were not forgotten");
         }
         tokio::select! {
             () = sleep(TRIM_INTERVAL) => {}

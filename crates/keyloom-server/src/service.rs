@@ -4,6 +4,8 @@
 //!     token is for, and what only administrators do, is checked here.
 //! S2: Whoever waits for changes is woken by every write that goes through here.
 
+mod events;
+mod invoke;
 mod objects;
 
 use std::pin::Pin;
@@ -21,9 +23,11 @@ use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 use tracing::Span;
 
+use crate::functions::Functions;
 use crate::limits::DELETE_ATTEMPTS;
 use crate::metrics::Metrics;
 
+pub use invoke::{ASYNC, DEPTH, Invoke};
 pub use objects::EntryRead;
 
 /// The operations of a database, for callers on a network.
@@ -32,6 +36,9 @@ pub struct Service {
     /// Signalled after each write.
     written: Arc<Notify>,
     metrics: Arc<Metrics>,
+    /// Signalled after each write that has triggered something.
+    fired: Notify,
+    functions: Functions,
 }
 
 /// How many documents a delete by filter has deleted.
@@ -48,7 +55,13 @@ pub struct DeletedMany {
 impl Service {
     /// A service over an open database.
     pub fn new(engine: Arc<Engine>) -> Service {
-        Service { engine, written: Arc::default(), metrics: Arc::new(Metrics::new()) }
+        Service {
+            engine,
+            written: Arc::default(),
+            metrics: Arc::new(Metrics::new()),
+            fired: Notify::new(),
+            functions: Functions::default(),
+        }
     }
 
     /// The names of all collections.

@@ -81,6 +81,12 @@ pub(crate) struct Serve {
     /// check [default: 3600]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) long_deadline: Option<u64>,
+    /// Where Zenoh listens, as in tcp/127.0.0.1:7447; without it and --zenoh-connect, it is off
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) zenoh_listen: Vec<String>,
+    /// Whom Zenoh connects to
+    #[arg(long, value_name = "ENDPOINT")]
+    pub(crate) zenoh_connect: Vec<String>,
     /// What is logged: a level, or levels by module
     #[arg(long, default_value = "info", value_name = "FILTER")]
     pub(crate) log: String,

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use keyloom_engine::{Engine, Retention};
-use keyloom_server::{Config, LogFormat, Service, TlsFiles};
+use keyloom_engine::{Engine, Retention, Rollout};
+use keyloom_server::{Config, LogFormat, Service, TlsFiles, ZenohEndpoints};
 use tempfile::TempDir;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -48,6 +48,13 @@ async fn serve(options: Serve, global: &Global, output: &mut Output) -> Result<(
     let engine = open(&url, engine_options, Missing::Create).await?;
     if !options.schema.is_empty() {
         engine.apply_schema(&schema::read_checked(&options.schema).await?, &mut |_| {}).await?;
+    }
+    // The variables are where a rollout begins; from then on it is moved at run time.
+    if engine.rollout() == Rollout::default() {
+        let initial = initial_rollout(|name| std::env::var(name).ok())?;
+        if initial != Rollout::default() {
+            engine.set_rollout(initial).await?;
+        }
     }
     let guide = if options.demo { Some(demo::load(&engine).await?) } else { None };
     run_until_stopped(
@@ -97,7 +104,12 @@ fn config(options: &Serve) -> Result<Config, Failure> {
         }
         _ => None,
     };
+    let (zenoh_listen, zenoh_connect) = (&options.zenoh_listen, &options.zenoh_connect);
+    let is_zenoh = !zenoh_listen.is_empty() || !zenoh_connect.is_empty();
+    let zenoh = is_zenoh
+        .then(|| ZenohEndpoints { listen: zenoh_listen.clone(), connect: zenoh_connect.clone() });
     Ok(Config {
+        zenoh,
         listen: options.listen,
         tls,
         cors_origins: options.cors.clone(),
@@ -130,6 +142,28 @@ fn retention(text: &str) -> Result<Retention, Failure> {
     Ok(Retention::Age(Duration::from_secs(seconds)))
 }
 
+/// How far string identities are rolled out, as the variables of the grid say.
+fn initial_rollout(variable: impl Fn(&str) -> Option<String>) -> Result<Rollout, Failure> {
+    let mut rollout = Rollout::default();
+    for (name, flag) in [
+        ("ODGM_ENABLE_STRING_IDS", &mut rollout.string_ids),
+        ("ODGM_ENABLE_STRING_KEYS", &mut rollout.string_keys),
+        ("ODGM_STRING_IDS_WRITE_ONLY", &mut rollout.write_only),
+    ] {
+        if let Some(text) = variable(name) {
+            *flag = text
+                .parse()
+                .map_err(|_| Failure::Usage(format!("{name} is true or false, not `{text}`")))?;
+        }
+    }
+    if let Some(text) = variable("ODGM_MAX_STRING_ID_LEN") {
+        rollout.id_len_max = text.parse().map_err(|_| {
+            Failure::Usage(format!("ODGM_MAX_STRING_ID_LEN is a number of bytes, not `{text}`"))
+        })?;
+    }
+    Ok(rollout)
+}
+
 fn tell(
     output: &mut Output,
     options: &Serve,
@@ -149,6 +183,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn o12_the_variables_of_the_grid_are_where_a_rollout_begins() {
+        let read = |pairs: &[(&str, &str)]| {
+            let find = |name: &str| pairs.iter().find(|(known, _)| *known == name);
+            initial_rollout(|name| find(name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert_eq!(read(&[]).ok(), Some(Rollout::default()));
+        let given = [("ODGM_ENABLE_STRING_IDS", "true"), ("ODGM_MAX_STRING_ID_LEN", "64")];
+        let rollout = read(&given).ok().unwrap();
+        assert!(rollout.string_ids && !rollout.string_keys && !rollout.write_only);
+        assert_eq!((rollout.phase, rollout.id_len_max), (0, 64));
+        for wrong in [("ODGM_ENABLE_STRING_KEYS", "yes"), ("ODGM_MAX_STRING_ID_LEN", "-1")] {
+            assert!(read(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn changes_are_kept_by_number_or_by_age() {

@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use futures_util::stream::Iter;
+use futures_util::stream::{self, Iter};
 use keyloom_api::grid::data_service_server::DataService;
 use keyloom_api::grid::{self, EmptyResponse};
-use keyloom_engine::{Identity, ObjectAt, ObjectId, Partition, Precondition};
+use keyloom_engine::{EntryList, ObjectId, ObjectList, ObjectOrder, OutboxAt, Precondition};
+
 use tonic::{Request, Response, Status};
 
+use super::call::{Answer, Call};
 use super::status::{invalid, status};
 use crate::app::App;
-use crate::caller::Caller;
 use crate::grid as convert;
-
-/// Says `auto` where the server is to choose the partition.
-const PARTITION: &str = "keyloom-partition";
-
-/// What a call answers.
-type Answer<T> = Result<Response<T>, Status>;
 
 /// One page, message by message.
 type Page<T> = Iter<std::vec::IntoIter<Result<T, Status>>>;
@@ -25,13 +20,6 @@ type Page<T> = Iter<std::vec::IntoIter<Result<T, Status>>>;
 /// The objects and entries of the grid.
 pub(super) struct Data {
     pub(super) app: Arc<App>,
-}
-
-/// A call, and where its object is.
-struct Call<T> {
-    caller: Identity,
-    partition: Partition,
-    message: T,
 }
 
 #[async_trait::async_trait]
@@ -58,7 +46,12 @@ impl DataService for Data {
         let asked = &call.message;
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
-        let set = self.app.service.set_object(&call.caller, at, content, Precondition::Unsaid);
+        let set = self.app.service.set_object(
+            &call.caller,
+            at,
+            content,
+            call.terms(Precondition::Unsaid),
+        );
         Ok(Response::new(convert::written(set.await.map_err(status)?)))
     }
 
@@ -73,7 +66,8 @@ impl DataService for Data {
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
         let service = &self.app.service;
-        let merged = service.merge_object(&call.caller, at, content, Precondition::Unsaid).await;
+        let merged =
+            service.merge_object(&call.caller, at, content, call.terms(Precondition::Unsaid)).await;
         merged.map_err(status)?;
         let object = service.object(&call.caller, at).await.map_err(status)?;
         Ok(Response::new(grid::ObjectResponse { obj: Some(convert::object(at, object)) }))
@@ -84,7 +78,8 @@ impl DataService for Data {
         let asked = &call.message;
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
-        let deleted = self.app.service.delete_object(&call.caller, at, Precondition::Unsaid);
+        let deleted =
+            self.app.service.delete_object(&call.caller, at, call.terms(Precondition::Unsaid));
         Ok(Response::new(convert::written(deleted.await.map_err(status)?)))
     }
 
@@ -134,7 +129,7 @@ impl DataService for Data {
         let service = &self.app.service;
         let key = service.entry_key(asked.key, asked.key_str.as_deref()).map_err(status)?;
         let at = call.at(&asked.cls_id, &id);
-        let set = service.set_entry(&call.caller, at, (key, val), Precondition::Unsaid);
+        let set = service.set_entry(&call.caller, at, (key, val), call.terms(Precondition::Unsaid));
         Ok(Response::new(convert::written(set.await.map_err(status)?)))
     }
 
@@ -148,7 +143,7 @@ impl DataService for Data {
         let service = &self.app.service;
         let key = service.entry_key(asked.key, asked.key_str.as_deref()).map_err(status)?;
         let at = call.at(&asked.cls_id, &id);
-        let deleted = service.delete_entry(&call.caller, at, key, Precondition::Unsaid);
+        let deleted = service.delete_entry(&call.caller, at, key, call.terms(Precondition::Unsaid));
         Ok(Response::new(convert::written(deleted.await.map_err(status)?)))
     }
 
@@ -165,29 +160,58 @@ impl DataService for Data {
         let precondition =
             asked.expected_object_version.map_or(Precondition::Unsaid, Precondition::Version);
         let at = call.at(&asked.cls_id, &id);
-        let done = service.batch_entries(&call.caller, at, batch, precondition);
+        let done = service.batch_entries(&call.caller, at, batch, call.terms(precondition));
         Ok(Response::new(convert::written(done.await.map_err(status)?)))
     }
 
     async fn list_objects(
         &self,
-        _: Request<grid::ListObjectsRequest>,
+        request: Request<grid::ListObjectsRequest>,
     ) -> Answer<Self::ListObjectsStream> {
-        Err(Status::unimplemented("objects are not listed yet"))
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let list = ObjectList {
+            class: &asked.cls_id,
+            partition: asked.partition_id,
+            prefix: asked.object_id_prefix.as_deref().unwrap_or_default(),
+            order: ObjectOrder::Bytes,
+            limit: convert::limit(asked.limit),
+            after: convert::cursor(asked.cursor.as_deref()).map_err(status)?,
+        };
+        let page = self.app.service.list_objects(&call.caller, list).await.map_err(status)?;
+        Ok(streamed(convert::object_items(page)))
     }
 
     async fn list_values(
         &self,
-        _: Request<grid::ListValuesRequest>,
+        request: Request<grid::ListValuesRequest>,
     ) -> Answer<Self::ListValuesStream> {
-        Err(Status::unimplemented("entries are not listed yet"))
+        let call = Call::read(request, |message| message.partition_id)?;
+        let asked = &call.message;
+        let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
+        let list = EntryList {
+            prefix: asked.key_prefix.as_deref().unwrap_or_default(),
+            limit: convert::limit(asked.limit),
+            after: convert::cursor(asked.cursor.as_deref()).map_err(status)?,
+        };
+        let at = call.at(&asked.cls_id, &id);
+        let page = self.app.service.list_entries(&call.caller, at, list).await.map_err(status)?;
+        Ok(streamed(convert::entry_items(page)))
     }
 
     async fn invocation_result(
         &self,
-        _: Request<grid::InvocationResultRequest>,
+        request: Request<grid::InvocationResultRequest>,
     ) -> Answer<grid::InvocationResponse> {
-        Err(Status::unimplemented("functions are not invoked yet"))
+        let call = Call::read(request, |message| message.partition_id)?;
+        let grid::InvocationResultRequest { cls_id, partition_id, invocation_id } = call.message;
+        let partition = u16::try_from(partition_id)
+            .map_err(|_| invalid(format!("there is no partition {partition_id}")))?;
+        let at = OutboxAt { class: &cls_id, partition };
+        let service = &self.app.service;
+        let found = service.invocation_result(&call.caller, at, &invocation_id).await;
+        let still = || Status::unavailable("the function still runs: ask again");
+        found.map_err(status)?.map(Response::new).ok_or_else(still)
     }
 
     async fn stats(&self, request: Request<grid::StatsRequest>) -> Answer<grid::StatsResponse> {
@@ -210,33 +234,13 @@ impl DataService for Data {
     }
 }
 
+/// A page, message by message.
+fn streamed<T>(items: Vec<T>) -> Response<Page<T>> {
+    Response::new(stream::iter(items.into_iter().map(Ok).collect::<Vec<_>>()))
+}
+
 impl Data {
     fn id(&self, number: Option<u64>, text: Option<&str>) -> Result<ObjectId, Status> {
         self.app.service.object_id(number, text).map_err(status)
-    }
-}
-
-impl<T> Call<T> {
-    /// Takes a request apart. Who calls was found out at the edge.
-    fn read(request: Request<T>, partition: impl FnOnce(&T) -> u32) -> Result<Call<T>, Status> {
-        let is_auto = match request.metadata().get(PARTITION) {
-            None => false,
-            Some(value) if value == "auto" => true,
-            Some(_) => return Err(invalid("keyloom-partition can only be auto")),
-        };
-        let (_, mut extensions, message) = request.into_parts();
-        let caller = extensions.remove::<Caller>();
-        let Caller(caller) =
-            caller.expect("every call has passed the edge, which knows the caller");
-        let partition = match partition(&message) {
-            0 if is_auto => Partition::Auto,
-            _ if is_auto => return Err(invalid("the partition is auto and a number")),
-            number => Partition::Number(number),
-        };
-        Ok(Call { caller, partition, message })
-    }
-
-    fn at<'a>(&self, class: &'a str, id: &'a ObjectId) -> ObjectAt<'a> {
-        ObjectAt { class, partition: self.partition, id }
     }
 }

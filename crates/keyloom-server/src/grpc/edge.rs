@@ -2,14 +2,15 @@
 //!
 //! E1: A call that finds no place is answered at once; none waits for a place.
 //! E2: The caller is known before the service is asked: it finds him among the extensions.
+//! E3: What a web page of another origin could send here unasked is no call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 use tracing::field::Empty;
@@ -45,6 +46,10 @@ pub(super) async fn pass(State(passage): State<Passage>, request: Request, next:
         object.id_str = Empty,
     );
     let response = match app.places.try_acquire() {
+        Ok(_place) if !is_grpc(request.headers()) => {
+            let detail = "a call has the type application/grpc";
+            Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into_response()
+        }
         Ok(_place) => answer(&app, request, next).instrument(span.clone()).await,
         Err(_) => {
             let busy = Refusal::busy("the server has as many requests as it can work on");
@@ -87,6 +92,12 @@ async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
     }
 }
 
+/// Whether a request is a call, which no web page can send without being asked first (E3).
+fn is_grpc(headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    media.is_some_and(|media| media.starts_with(b"application/grpc"))
+}
+
 /// The time that the client gives, if it says so in a way that gRPC knows.
 fn given(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(TIMEOUT)?.to_str().ok()?;
@@ -106,8 +117,6 @@ fn given(headers: &HeaderMap) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     #[test]

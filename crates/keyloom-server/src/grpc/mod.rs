@@ -3,8 +3,10 @@
 //! R1: What refuses a call is a status of gRPC, from the table that every door uses; no call is
 //!     answered with a problem document.
 
+mod call;
 mod data;
 mod edge;
+mod functions;
 mod status;
 
 use std::convert::Infallible;
@@ -16,12 +18,14 @@ use axum::http::{Request, Response};
 use axum::middleware::from_fn_with_state;
 use keyloom_api::grid::DESCRIPTORS;
 use keyloom_api::grid::data_service_server::DataServiceServer;
+use keyloom_api::grid::oprc_function_server::OprcFunctionServer;
 use tonic::server::NamedService;
 use tower::Service;
 
 use crate::app::App;
 use data::Data;
 use edge::{Passage, pass};
+use functions::Functions;
 
 /// Everything that is answered over gRPC.
 pub(crate) fn router(app: &Arc<App>) -> Router {
@@ -33,8 +37,11 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
         .expect("the descriptors are those of our own files");
     let data = DataServiceServer::new(Data { app: Arc::clone(app) })
         .max_decoding_message_size(app.config.body_bytes_max);
+    let functions = OprcFunctionServer::new(Functions { app: Arc::clone(app) })
+        .max_decoding_message_size(app.config.body_bytes_max);
     Router::new()
         .merge(service(app, data))
+        .merge(service(app, functions))
         .merge(service(app, health))
         .merge(service(app, reflection))
 }

@@ -1,15 +1,23 @@
 //! What each operation on objects takes and answers: further rows of `describe`.
 
 use super::describe::{
-    Body, ETAG, IF_ABSENT, IF_MATCH, IF_NEWER, JSON, LOCATION, NOT_MODIFIED, Operation, PLAIN,
-    Success, ok,
+    Body, ETAG, IF_ABSENT, IF_MATCH, IF_NEWER, JSON, Kind, LOCATION, NOT_MODIFIED, Operation,
+    PLAIN, Parameter, Success, ok, query,
 };
+use super::invokes::PAYLOADS;
 use super::objects::PROTOBUF;
 
 const CLASS: &str = "/api/class/{class}";
 const OBJECT: &str = "/api/class/{class}/{partition}/objects/{id}";
 const VALUE: &str = "/api/class/{class}/{partition}/objects/{id}/values/{field}";
 
+const PAGE: &[Parameter] = &[
+    query("prefix", Kind::Text, "Only ids or keys that begin so"),
+    query("limit", Kind::Number, "The most items of the page"),
+    query("cursor", Kind::Text, "The next of the page before"),
+];
+
+const LIST: &[u16] = &[404, 413];
 const READ: &[u16] = &[404];
 const WRITE: &[u16] = &[404, 409, 412];
 
@@ -28,7 +36,7 @@ const CREATED: Success = Success {
 
 /// Every operation on objects and classes.
 pub(super) fn operations() -> Vec<Operation> {
-    [objects(), values(), classes()].into_iter().flatten().collect()
+    [objects(), values(), classes(), functions()].into_iter().flatten().collect()
 }
 
 fn objects() -> Vec<Operation> {
@@ -40,6 +48,15 @@ fn objects() -> Vec<Operation> {
         headers: &[ETAG],
     };
     vec![
+        Operation {
+            path: "/api/class/{class}/{partition}/objects",
+            id: "listObjects",
+            summary: "One page of the objects of a partition, in the order of their ids",
+            parameters: [PAGE, &[query("order", Kind::Text, "bytes, or numeric")]].concat(),
+            answers: vec![ok(&[(JSON, "ObjectPage")])],
+            problems: LIST,
+            ..PLAIN
+        },
         Operation {
             path: OBJECT,
             id: "getObject",
@@ -91,6 +108,15 @@ fn values() -> Vec<Operation> {
     };
     vec![
         Operation {
+            path: "/api/class/{class}/{partition}/objects/{id}/values",
+            id: "listValues",
+            summary: "One page of the entries of an object, in the order of their keys",
+            parameters: PAGE.to_vec(),
+            answers: vec![ok(&[(JSON, "EntryPage")])],
+            problems: LIST,
+            ..PLAIN
+        },
+        Operation {
             path: VALUE,
             id: "getValue",
             summary: "One entry; digits are a number, anything else a string",
@@ -129,6 +155,70 @@ fn values() -> Vec<Operation> {
             body: Some(Body { media: &[JSON, PROTOBUF], schema: "EntryBatchBody" }),
             answers: vec![UPDATED, CREATED],
             problems: WRITE,
+        },
+    ]
+}
+
+fn functions() -> Vec<Operation> {
+    const ANY: Body = Body { media: PAYLOADS, schema: "" };
+    let later = Success {
+        status: 202,
+        summary: "The function works on it",
+        content: &[(JSON, "Invoked")],
+        headers: &[],
+    };
+    let answers = vec![ok(&[(JSON, "Invoked")]), later];
+    let is_async = query("async", Kind::Text, "true answers at once; other parameters are options");
+    vec![
+        Operation {
+            method: "post",
+            path: "/api/class/{class}/{partition}/invokes/{function}",
+            id: "invokeFunction",
+            summary: "Call a function of a class; the body is what it works on",
+            parameters: vec![is_async],
+            body: Some(ANY),
+            answers: answers.clone(),
+            problems: READ,
+        },
+        Operation {
+            method: "post",
+            path: "/api/class/{class}/{partition}/objects/{id}/invokes/{function}",
+            id: "invokeOnObject",
+            summary: "Call a function on an object; the body is what it works on",
+            parameters: vec![is_async],
+            body: Some(ANY),
+            answers: answers.clone(),
+            problems: READ,
+        },
+        Operation {
+            path: "/api/class/{class}/{partition}/invocations/{invocation}",
+            id: "invocationResult",
+            summary: "The result of an asynchronous call, once",
+            answers,
+            problems: READ,
+            ..PLAIN
+        },
+        Operation {
+            path: "/api/class/{class}/{partition}/dead-letters",
+            id: "deadLetters",
+            summary: "Events that could not be delivered",
+            parameters: vec![
+                query("from", Kind::Number, "The first sequence number"),
+                query("limit", Kind::Number, "The most items of the page"),
+            ],
+            answers: vec![ok(&[(JSON, "DeadLetters")])],
+            problems: LIST,
+            ..PLAIN
+        },
+        Operation {
+            method: "post",
+            path: "/api/class/{class}/{partition}/dead-letters/{sequence}/replay",
+            id: "replay",
+            summary: "Try to deliver an event again",
+            body: Some(Body { media: &[JSON], schema: "" }),
+            answers: vec![ok(&[(JSON, "Replayed")])],
+            problems: WRITE,
+            ..PLAIN
         },
     ]
 }

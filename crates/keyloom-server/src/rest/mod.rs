@@ -10,7 +10,9 @@ mod describe_objects;
 mod document;
 mod documents;
 mod examples;
+mod invokes;
 mod layers;
+mod letters;
 mod objects;
 mod openapi;
 mod queries;
@@ -60,6 +62,8 @@ fn routes() -> Vec<Route> {
         classes::routes(),
         objects::routes(),
         values::routes(),
+        invokes::routes(),
+        letters::routes(),
         openapi::routes(),
     ];
     resources.into_iter().flatten().collect()

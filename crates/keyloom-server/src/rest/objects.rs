@@ -10,16 +10,19 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use keyloom_api::{self as api, ObjectBody, grid};
-use keyloom_engine::{ObjectAt, ObjectId, ObjectWritten, Partition, Touched};
+use keyloom_engine::{
+    ObjectAt, ObjectId, ObjectItem, ObjectList, ObjectOrder, ObjectWritten, Partition, Touched,
+};
 use prost::Message;
 
 use super::Refusal;
 use super::answer::{self, Answer, JSON, escaped, etag};
-use super::read::{self, At, Raw, check_media, from_json};
+use super::read::{self, At, Parameters, Raw, check_media, from_json};
 use super::route::{Route, takes};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::grid as convert;
+use crate::limits::LIST_LIMIT;
 use crate::service::Service;
 
 /// A message of the grid.
@@ -34,7 +37,8 @@ pub(super) fn routes() -> Vec<Route> {
         &[Method::GET, Method::PUT, Method::PATCH, Method::DELETE],
         get(show).put(put).patch(patch).delete(delete),
     );
-    vec![route.producing(ANSWERS)]
+    let list = "/api/class/{class}/{partition}/objects";
+    vec![Route::new(list, &[Method::GET], get(page)), route.producing(ANSWERS)]
 }
 
 /// Where an object is, as an address says it.
@@ -70,6 +74,47 @@ pub(super) fn read_partition(text: &str) -> Result<Partition, Refusal> {
     })
 }
 
+async fn page(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition)): At<(String, String)>,
+    parameters: Parameters,
+) -> Answer {
+    parameters.only(&["prefix", "limit", "cursor", "order"])?;
+    let Partition::Number(partition) = read_partition(&partition)? else {
+        return Err(Refusal::invalid("a list is of one partition: auto is none"));
+    };
+    let order = match parameters.get("order") {
+        None | Some("bytes") => ObjectOrder::Bytes,
+        Some("numeric") => ObjectOrder::Numeric,
+        Some(_) => return Err(Refusal::invalid("order is bytes or numeric")),
+    };
+    let list = ObjectList {
+        class: &class,
+        partition,
+        prefix: parameters.get("prefix").unwrap_or_default(),
+        order,
+        limit: read_limit(&parameters)?,
+        after: parameters.get("cursor"),
+    };
+    let page = app.service.list_objects(&caller, list).await?;
+    let item = |item: ObjectItem| api::ObjectListed {
+        object_id: item.id.to_string(),
+        version: item.version,
+        entry_count: item.entries,
+    };
+    answer::json(&api::ObjectPage {
+        items: page.items.into_iter().map(item).collect(),
+        next: page.next,
+    })
+}
+
+/// The most items of a page, as an address says it.
+pub(super) fn read_limit(parameters: &Parameters) -> Result<usize, Refusal> {
+    let Some(text) = parameters.get("limit") else { return Ok(LIST_LIMIT) };
+    text.parse().map_err(|_| Refusal::invalid(format!("limit is a number, not `{text}`")))
+}
+
 async fn show(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
@@ -101,8 +146,8 @@ async fn put(
 ) -> Answer {
     let address = Address::read(&app.service, segments)?;
     let content = convert::content(&app.service, object_body(&headers, &body)?)?;
-    let precondition = read::precondition(&headers)?;
-    let written = app.service.set_object(&caller, address.at(), content, precondition).await?;
+    let terms = read::terms(&headers)?;
+    let written = app.service.set_object(&caller, address.at(), content, terms).await?;
     changed(&headers, &address, written)
 }
 
@@ -115,8 +160,8 @@ async fn patch(
 ) -> Answer {
     let address = Address::read(&app.service, segments)?;
     let content = convert::content(&app.service, object_body(&headers, &body)?)?;
-    let precondition = read::precondition(&headers)?;
-    let written = app.service.merge_object(&caller, address.at(), content, precondition).await?;
+    let terms = read::terms(&headers)?;
+    let written = app.service.merge_object(&caller, address.at(), content, terms).await?;
     changed(&headers, &address, written)
 }
 
@@ -127,8 +172,8 @@ async fn delete(
     headers: HeaderMap,
 ) -> Answer {
     let address = Address::read(&app.service, segments)?;
-    let precondition = read::precondition(&headers)?;
-    let written = app.service.delete_object(&caller, address.at(), precondition).await?;
+    let terms = read::terms(&headers)?;
+    let written = app.service.delete_object(&caller, address.at(), terms).await?;
     changed(&headers, &address, written)
 }
 

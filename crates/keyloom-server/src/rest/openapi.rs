@@ -247,11 +247,16 @@ fn schemas() -> Json {
     add::<api::WritePlan>(&mut found);
     add::<api::Capabilities>(&mut found);
     add::<api::Class>(&mut found);
+    add::<api::DeadLetters>(&mut found);
+    add::<api::Invoked>(&mut found);
+    add::<api::Replayed>(&mut found);
     add::<api::Entry>(&mut found);
     add::<api::EntryBatchBody>(&mut found);
     add::<api::Object>(&mut found);
     add::<api::ObjectBody>(&mut found);
+    add::<api::EntryPage>(&mut found);
     add::<api::ObjectHash>(&mut found);
+    add::<api::ObjectPage>(&mut found);
     add::<api::ObjectWritten>(&mut found);
     add::<api::Rollout>(&mut found);
     add::<api::Value>(&mut found);

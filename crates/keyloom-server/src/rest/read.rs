@@ -12,7 +12,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use keyloom_api::Code;
-use keyloom_engine::Precondition;
+use keyloom_engine::{Precondition, Terms};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::Refusal;
 use super::answer::JSON;
 use crate::app::App;
+use crate::service::DEPTH;
 
 /// The parts of the path that a route leaves open.
 pub(super) struct At<T>(pub(super) T);
@@ -160,6 +161,16 @@ pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Refusal>
         (None, Some(_)) => Err(Refusal::invalid("If-None-Match of a change can only be *")),
         (Some(_), Some(_)) => Err(Refusal::invalid("send If-Match or If-None-Match, not both")),
     }
+}
+
+/// On which terms an object is changed, as the headers say. A function that was called because of
+/// an event passes on how many events led to it.
+pub(super) fn terms(headers: &HeaderMap) -> Result<Terms, Refusal> {
+    let precondition = precondition(headers)?;
+    let Some(value) = headers.get(DEPTH) else { return Ok(precondition.into()) };
+    let depth = value.to_str().ok().and_then(|text| text.parse().ok());
+    let depth = depth.ok_or_else(|| Refusal::invalid("Keyloom-Depth is a number"))?;
+    Ok(Terms { precondition, depth })
 }
 
 /// Whether the client has this version already.

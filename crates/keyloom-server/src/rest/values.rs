@@ -7,14 +7,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, header};
 use axum::routing::{get, post};
 use keyloom_api::{self as api, EntryBatchBody, ValueBody, grid};
-use keyloom_engine::Precondition;
+use keyloom_engine::{EntryKey, EntryList, Precondition, Val};
 
 use super::Refusal;
 use super::answer::{self, Answer, etag};
 use super::objects::{
-    ANSWERS, Address, PROTOBUF, changed, from_protobuf, protobuf, wants_protobuf,
+    ANSWERS, Address, PROTOBUF, changed, from_protobuf, protobuf, read_limit, wants_protobuf,
 };
-use super::read::{self, At, Raw, check_media, from_json};
+use super::read::{self, At, Parameters, Raw, check_media, from_json};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
@@ -31,7 +31,34 @@ pub(super) fn routes() -> Vec<Route> {
         &[Method::POST],
         post(batch),
     );
-    vec![one.producing(ANSWERS), many.producing(ANSWERS)]
+    let list = "/api/class/{class}/{partition}/objects/{id}/values";
+    let list = Route::new(list, &[Method::GET], get(page));
+    vec![list, one.producing(ANSWERS), many.producing(ANSWERS)]
+}
+
+async fn page(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(segments): At<(String, String, String)>,
+    parameters: Parameters,
+) -> Answer {
+    parameters.only(&["prefix", "limit", "cursor"])?;
+    let address = Address::read(&app.service, segments)?;
+    let list = EntryList {
+        prefix: parameters.get("prefix").unwrap_or_default(),
+        limit: read_limit(&parameters)?,
+        after: parameters.get("cursor"),
+    };
+    let page = app.service.list_entries(&caller, address.at(), list).await?;
+    let version = page.version;
+    let item = |(key, val): (EntryKey, Val)| {
+        let api::Value { data, kind } = convert::value(val).into();
+        api::Entry { key: key.to_string(), data, kind, version }
+    };
+    answer::json(&api::EntryPage {
+        items: page.items.into_iter().map(item).collect(),
+        next: page.next,
+    })
 }
 
 async fn show(
@@ -73,8 +100,8 @@ async fn put(
     };
     let address = Address::read(&app.service, (class, partition, id))?;
     let entry = (app.service.entry_segment(&field)?, convert::val(value)?);
-    let precondition = read::precondition(&headers)?;
-    let written = app.service.set_entry(&caller, address.at(), entry, precondition).await?;
+    let terms = read::terms(&headers)?;
+    let written = app.service.set_entry(&caller, address.at(), entry, terms).await?;
     changed(&headers, &address, written)
 }
 
@@ -86,8 +113,8 @@ async fn delete(
 ) -> Answer {
     let address = Address::read(&app.service, (class, partition, id))?;
     let key = app.service.entry_segment(&field)?;
-    let precondition = read::precondition(&headers)?;
-    let written = app.service.delete_entry(&caller, address.at(), key, precondition).await?;
+    let terms = read::terms(&headers)?;
+    let written = app.service.delete_entry(&caller, address.at(), key, terms).await?;
     changed(&headers, &address, written)
 }
 
@@ -109,7 +136,8 @@ async fn batch(
         let values = values.into_iter().map(read).collect::<Result<BTreeMap<_, _>, String>>();
         (values.map_err(Refusal::invalid)?, delete_keys, expected_object_version)
     };
-    let precondition = match (read::precondition(&headers)?, expected) {
+    let mut terms = read::terms(&headers)?;
+    terms.precondition = match (terms.precondition, expected) {
         (precondition, None) => precondition,
         (Precondition::Unsaid, Some(version)) => Precondition::Version(version),
         _ => {
@@ -119,6 +147,6 @@ async fn batch(
     };
     let address = Address::read(&app.service, segments)?;
     let batch = convert::batch(&app.service, values, &delete_keys)?;
-    let written = app.service.batch_entries(&caller, address.at(), batch, precondition).await?;
+    let written = app.service.batch_entries(&caller, address.at(), batch, terms).await?;
     changed(&headers, &address, written)
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use keyloom_engine::schema::{ClassSchema, Schema};
 use keyloom_engine::{
-    Actor, EntriesRead, EntryBatch, EntryKey, Error, Identity, Object, ObjectAt, ObjectContent,
-    ObjectId, ObjectStats, ObjectWritten, Precondition, Right, Rollout, SchemaChange, Val,
+    Actor, EntriesRead, EntryBatch, EntryKey, EntryList, EntryPage, Error, Identity, Object,
+    ObjectAt, ObjectContent, ObjectId, ObjectList, ObjectPage, ObjectStats, ObjectWritten, Right,
+    Rollout, SchemaChange, Terms, Val,
 };
 use tokio::time::Instant;
 use tracing::Span;
@@ -85,10 +86,10 @@ impl Service {
         caller: &Identity,
         at: ObjectAt<'_>,
         content: ObjectContent,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
-        let written = self.engine.set_object(at, content, precondition).await?;
+        let written = self.engine.set_object(at, content, terms).await?;
         Ok(self.changed(at, written))
     }
 
@@ -98,10 +99,10 @@ impl Service {
         caller: &Identity,
         at: ObjectAt<'_>,
         content: ObjectContent,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
-        let written = self.engine.merge_object(at, content, precondition).await?;
+        let written = self.engine.merge_object(at, content, terms).await?;
         Ok(self.changed(at, written))
     }
 
@@ -110,10 +111,10 @@ impl Service {
         &self,
         caller: &Identity,
         at: ObjectAt<'_>,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
-        let written = self.engine.delete_object(at, precondition).await?;
+        let written = self.engine.delete_object(at, terms).await?;
         Ok(self.changed(at, written.ok_or_else(|| missing(at))?))
     }
 
@@ -147,10 +148,10 @@ impl Service {
         caller: &Identity,
         at: ObjectAt<'_>,
         (key, val): (EntryKey, Val),
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
-        let written = self.engine.set_entry(at, key, val, precondition).await?;
+        let written = self.engine.set_entry(at, key, val, terms).await?;
         Ok(self.changed(at, written))
     }
 
@@ -160,11 +161,11 @@ impl Service {
         caller: &Identity,
         at: ObjectAt<'_>,
         key: EntryKey,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
         let gone = missing_entry(at, &key);
-        let written = self.engine.delete_entry(at, key, precondition).await?;
+        let written = self.engine.delete_entry(at, key, terms).await?;
         Ok(self.changed(at, written.ok_or(gone)?))
     }
 
@@ -174,11 +175,38 @@ impl Service {
         caller: &Identity,
         at: ObjectAt<'_>,
         batch: EntryBatch,
-        precondition: Precondition,
+        terms: Terms,
     ) -> Result<ObjectWritten, Error> {
         writing(caller, at.class)?;
-        let written = self.engine.batch_entries(at, batch, precondition).await?;
+        let written = self.engine.batch_entries(at, batch, terms).await?;
         Ok(self.changed(at, written))
+    }
+
+    /// One page of the objects of a partition. It is empty only at the end.
+    pub async fn list_objects(
+        &self,
+        caller: &Identity,
+        list: ObjectList<'_>,
+    ) -> Result<ObjectPage, Error> {
+        reading(caller, list.class)?;
+        let mut page = self.engine.list_objects(list).await?;
+        // Objects that are hidden can fill a page.
+        while let (true, Some(next)) = (page.items.is_empty(), page.next.clone()) {
+            let list = ObjectList { after: Some(&next), ..list };
+            page = self.engine.list_objects(list).await?;
+        }
+        Ok(page)
+    }
+
+    /// One page of the entries of an object.
+    pub async fn list_entries(
+        &self,
+        caller: &Identity,
+        at: ObjectAt<'_>,
+        list: EntryList<'_>,
+    ) -> Result<EntryPage, Error> {
+        reading(caller, at.class)?;
+        self.engine.list_entries(at, list).await?.ok_or_else(|| missing(at))
     }
 
     /// The classes that a caller may read.
@@ -257,18 +285,21 @@ impl Service {
             ObjectId::String(_) => Variant::String,
         };
         self.metrics.object_changed(variant, written.kind);
+        if written.events > 0 {
+            self.fired.notify_one();
+        }
         self.wake();
         written
     }
 }
 
 /// Refuses whoever may not read a class (O2).
-fn reading(caller: &Identity, class: &str) -> Result<(), Error> {
+pub(super) fn reading(caller: &Identity, class: &str) -> Result<(), Error> {
     having(caller, class, Right::Read)
 }
 
 /// Refuses whoever may not write a class (O2).
-fn writing(caller: &Identity, class: &str) -> Result<(), Error> {
+pub(super) fn writing(caller: &Identity, class: &str) -> Result<(), Error> {
     having(caller, class, Right::Write)
 }
 

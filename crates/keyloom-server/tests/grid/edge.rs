@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
+use hyper::Method;
 use keyloom_server::Config;
 use tonic::Code;
 use tonic::metadata::MetadataValue;
@@ -13,7 +14,7 @@ use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::server::Server;
+use crate::server::{GRID, Server};
 
 #[tokio::test]
 async fn health_is_served_on_the_port_of_rest() {
@@ -76,6 +77,18 @@ async fn a_service_that_does_not_exist_is_unimplemented() {
     let request = tonic::Request::new(HealthCheckRequest::default());
     let refused = client.unary(request, path, codec).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented, "{refused:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_web_page_can_send_unasked_is_no_call() {
+    let server = Server::start(GRID).await;
+    for path in ["/oprc.DataService/Capabilities", "/api/class/order/0/invokes/any"] {
+        for headers in [&[][..], &[("content-type", "text/plain")]] {
+            let answer = server.send(Method::POST, path, headers, b"\0\0\0\0\0").await;
+            assert_eq!(answer.problem(), "415 invalid_argument", "{path}");
+        }
+    }
     server.stop().await;
 }
 

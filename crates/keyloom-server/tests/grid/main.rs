@@ -5,8 +5,16 @@
 #[cfg(test)]
 mod edge;
 #[cfg(test)]
+mod function;
+#[cfg(test)]
+mod lists;
+#[cfg(test)]
 mod objects;
 #[cfg(test)]
 mod rest;
 #[cfg(test)]
 mod server;
+#[cfg(test)]
+mod triggers;
+#[cfg(test)]
+mod zenoh;

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use keyloom_api::grid::data_service_client::DataServiceClient;
 use keyloom_engine::schema::Schema;
 use keyloom_engine::{Engine, Options, Rollout};
-use keyloom_server::{Config, Service};
+use keyloom_server::{Config, ServeError, Service};
 use keyloom_store::memory::MemoryStore;
 use serde_json::Value as Json;
 use tokio::sync::oneshot;
@@ -49,13 +49,18 @@ impl Server {
 
     /// The same, run as told.
     pub(crate) async fn with(schema: &str, config: Config) -> Server {
+        Server::try_with(schema, config).await.unwrap()
+    }
+
+    /// The same, or why it does not start.
+    pub(crate) async fn try_with(schema: &str, config: Config) -> Result<Server, ServeError> {
         let store = Arc::new(MemoryStore::new());
         let engine = Arc::new(Engine::open(store, Options::default()).await.unwrap());
         engine.apply_schema(&Schema::from_toml(schema).unwrap(), &mut |_| {}).await.unwrap();
         engine.set_rollout(Rollout::phase(3)).await.unwrap();
         let service = Arc::new(Service::new(engine));
         let config = Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..config };
-        let listening = keyloom_server::bind(service, config).await.unwrap();
+        let listening = keyloom_server::bind(service, config).await?;
         let address = listening.address();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(listening.run(async move {
@@ -63,7 +68,7 @@ impl Server {
         }));
         let channel = Endpoint::from_shared(format!("http://{address}")).unwrap().connect_lazy();
         let http = Client::builder(TokioExecutor::new()).build_http();
-        Server { address, channel, http, stop: Some(stop), running }
+        Ok(Server { address, channel, http, stop: Some(stop), running })
     }
 
     /// A client of the objects.
@@ -93,6 +98,11 @@ impl Server {
     /// A request without a body.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Method::GET, path, &[], b"").await
+    }
+
+    /// A call of a function, or of something that takes no body.
+    pub(crate) async fn post(&self, path: &str, body: &[u8]) -> Answer {
+        self.send(Method::POST, path, &[("content-type", "application/json")], body).await
     }
 
     /// A request with a JSON body.

@@ -1,0 +1,213 @@
+//! Delivers the events that changes have triggered.
+//!
+//! D1: The events of one partition are delivered one after the other, in their order; partitions do
+//!     not wait for each other.
+//! D2: An event leaves the outbox after its function has answered. Whoever kills the server in
+//!     between makes it deliver the event again, with the same number.
+//! D3: Waits between attempts grow, up to a bound; after the last attempt the event is a dead
+//!     letter.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyloom_api::grid::{EventInfo, EventType, TriggerPayload};
+use keyloom_engine::schema::TriggerTarget;
+use keyloom_engine::{
+    Completion, Ended, EntryKey, Error, EventCause, Failed, OutboxAt, OutboxEvent, Partition,
+    Touched,
+};
+use prost::Message as _;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+use tracing::warn;
+
+use crate::functions::{ERROR, is_okay};
+use crate::grid::identity;
+use crate::limits::{DISPATCH_INTERVAL, DISPATCH_PAGE, RETRY_WAIT_FIRST, RETRY_WAIT_MAX};
+use crate::service::{DEPTH, Invoke, Service};
+
+/// A class and one of its partitions.
+type Place = (String, u16);
+
+/// Delivers until the server stops.
+pub(crate) async fn run(service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
+    let mut couriers = JoinSet::new();
+    let mut busy: HashSet<Place> = HashSet::new();
+    loop {
+        match service.partitions_with_events().await {
+            Ok(places) => {
+                for place in places {
+                    // D1
+                    if busy.insert(place.clone()) {
+                        couriers.spawn(deliver_all(Arc::clone(&service), place));
+                    }
+                }
+            }
+            Err(error) => warn!(%error, "the outbox cannot be read"),
+        }
+        tokio::select! {
+            () = service.fired() => {}
+            Some(done) = couriers.join_next() => {
+                let place = done.expect("a courier ends by itself while the dispatcher runs");
+                busy.remove(&place);
+            }
+            () = sleep(DISPATCH_INTERVAL) => {}
+            _ = stopping.changed() => break,
+        }
+    }
+    couriers.shutdown().await;
+}
+
+/// Delivers the events of a partition until there are none, or the store fails.
+async fn deliver_all(service: Arc<Service>, place: Place) -> Place {
+    loop {
+        let at = OutboxAt { class: &place.0, partition: place.1 };
+        let delivered = match service.outbox(at, DISPATCH_PAGE).await {
+            Ok(events) if events.is_empty() => return place,
+            Ok(events) => deliver_page(&service, at, events).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = delivered {
+            warn!(class = place.0, partition = place.1, %error, "delivery of events paused");
+            // The dispatcher looks again after its interval.
+            return place;
+        }
+    }
+}
+
+async fn deliver_page(
+    service: &Arc<Service>,
+    at: OutboxAt<'_>,
+    events: Vec<OutboxEvent>,
+) -> Result<(), Error> {
+    for event in events {
+        let sequence = event.sequence;
+        let mut is_waiting = true;
+        while is_waiting {
+            is_waiting = match deliver(service, at, &event).await {
+                Ok(answer) => {
+                    // Before the event goes, so that a kill in between loses nothing (D2).
+                    ended(service, &event, Completion::Complete, &answer).await?;
+                    service.delivered(at, sequence).await?;
+                    false
+                }
+                Err(reason) => match service.failed(at, sequence, &reason).await? {
+                    Failed::Waiting(attempts) => {
+                        sleep(wait_after(attempts)).await;
+                        true
+                    }
+                    Failed::Dead => {
+                        warn!(
+                            class = at.class,
+                            partition = at.partition,
+                            sequence,
+                            reason,
+                            "dead letter"
+                        );
+                        ended(service, &event, Completion::Error, reason.as_bytes()).await?;
+                        false
+                    }
+                    Failed::Gone => false,
+                },
+            };
+        }
+    }
+    Ok(())
+}
+
+/// Calls the function of an event; what it answered, or why it did not.
+async fn deliver(
+    service: &Arc<Service>,
+    at: OutboxAt<'_>,
+    event: &OutboxEvent,
+) -> Result<Vec<u8>, String> {
+    let TriggerTarget { class, partition, object, function, options } = event.target.clone();
+    let mut options = options;
+    options.insert(DEPTH.to_owned(), event.depth.to_string());
+    let payload = payload(at, event).encode_to_vec();
+    let partition = Partition::Number(partition);
+    let invoke = Invoke { class, partition, object, function, options, payload };
+    let answer = service.call(invoke).await.map_err(|error| error.to_string())?;
+    if is_okay(&answer) {
+        return Ok(answer.payload.unwrap_or_default());
+    }
+    let reason = answer.headers.get(ERROR).cloned().unwrap_or_default();
+    Err(format!("{}: {reason}", answer.status().as_str_name()))
+}
+
+/// Writes the events that the end of a delivery triggers.
+async fn ended(
+    service: &Service,
+    event: &OutboxEvent,
+    completion: Completion,
+    payload: &[u8],
+) -> Result<(), Error> {
+    let TriggerTarget { class, partition, object, function, options: _ } = &event.target;
+    let (partition, object, depth) = (*partition, object.as_ref(), event.depth);
+    let ended = Ended { class, partition, object, function, completion, payload, depth };
+    match service.ended(ended).await {
+        // Nobody can be told: the class, or the partition, is gone.
+        Err(Error::UnknownClass { .. } | Error::Invalid { .. }) => Ok(()),
+        other => other,
+    }
+}
+
+fn payload(at: OutboxAt<'_>, event: &OutboxEvent) -> TriggerPayload {
+    let (source_object_id, source_object_id_str) =
+        event.object.as_ref().map_or((None, None), identity);
+    let mut info = EventInfo {
+        source_cls_id: at.class.to_owned(),
+        source_partition_id: u32::from(at.partition),
+        source_object_id,
+        timestamp: event.time,
+        source_object_id_str,
+        object_version: event.version,
+        sequence: event.sequence,
+        depth: event.depth,
+        ..EventInfo::default()
+    };
+    let kind = match &event.cause {
+        EventCause::Entry(touched, key) => {
+            match key {
+                EntryKey::Numeric(number) => info.key = Some(*number),
+                EntryKey::String(text) => info.key_str = Some(text.to_string()),
+            }
+            match touched {
+                Touched::Created => EventType::DataCreate,
+                Touched::Updated => EventType::DataUpdate,
+                Touched::Deleted => EventType::DataDelete,
+            }
+        }
+        EventCause::Completed(function) => {
+            info.fn_id = Some(function.clone());
+            EventType::FuncComplete
+        }
+        EventCause::Failed(function) => {
+            info.fn_id = Some(function.clone());
+            EventType::FuncError
+        }
+    };
+    info.event_type = kind.into();
+    TriggerPayload { event_info: Some(info), original_payload: Some(event.payload.clone()) }
+}
+
+/// D3
+fn wait_after(attempts: u32) -> Duration {
+    let doubled = 1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX);
+    RETRY_WAIT_FIRST.saturating_mul(doubled).min(RETRY_WAIT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn d3_waits_double_up_to_a_bound() {
+        assert_eq!(wait_after(1), RETRY_WAIT_FIRST);
+        assert_eq!(wait_after(3), RETRY_WAIT_FIRST * 4);
+        assert_eq!(wait_after(40), RETRY_WAIT_MAX);
+        assert_eq!(wait_after(u32::MAX), RETRY_WAIT_MAX);
+    }
+}

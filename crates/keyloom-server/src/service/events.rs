@@ -1,0 +1,86 @@
+//! Events that wait for delivery, dead letters, and results of invocations.
+
+use keyloom_engine::{Ended, Error, Failed, Identity, OutboxAt, OutboxEvent};
+
+use super::Service;
+use super::objects::{reading, writing};
+
+impl Service {
+    /// The partitions with events that wait for delivery.
+    pub(crate) async fn partitions_with_events(&self) -> Result<Vec<(String, u16)>, Error> {
+        self.engine.partitions_with_events().await
+    }
+
+    /// Done when a change has triggered something since this was last done.
+    pub(crate) async fn fired(&self) {
+        self.fired.notified().await;
+    }
+
+    /// The first events of a partition that wait for delivery.
+    pub(crate) async fn outbox(
+        &self,
+        at: OutboxAt<'_>,
+        limit: usize,
+    ) -> Result<Vec<OutboxEvent>, Error> {
+        self.engine.outbox(at, limit).await
+    }
+
+    /// An event was delivered.
+    pub(crate) async fn delivered(&self, at: OutboxAt<'_>, sequence: u64) -> Result<(), Error> {
+        self.metrics.event("delivered");
+        self.engine.delivered(at, sequence).await
+    }
+
+    /// An event was not delivered.
+    pub(crate) async fn failed(
+        &self,
+        at: OutboxAt<'_>,
+        sequence: u64,
+        reason: &str,
+    ) -> Result<Failed, Error> {
+        let failed = self.engine.failed(at, sequence, reason).await?;
+        self.metrics.event(if failed == Failed::Dead { "dead" } else { "failed" });
+        Ok(failed)
+    }
+
+    /// A function has ended.
+    pub(crate) async fn ended(&self, ended: Ended<'_>) -> Result<(), Error> {
+        if self.engine.record_completion(ended).await? > 0 {
+            self.fired.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Forgets the results of invocations that nobody has asked for in time.
+    pub async fn expire_invocations(&self) -> Result<(), Error> {
+        self.engine.expire_invocations().await.map(|_| ())
+    }
+
+    /// Events of a partition that could not be delivered, from a number on.
+    pub async fn dead_letters(
+        &self,
+        caller: &Identity,
+        at: OutboxAt<'_>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<OutboxEvent>, Error> {
+        reading(caller, at.class)?;
+        self.engine.dead_letters(at, from, limit).await
+    }
+
+    /// Puts a dead letter back into the outbox.
+    pub async fn replay(
+        &self,
+        caller: &Identity,
+        at: OutboxAt<'_>,
+        sequence: u64,
+    ) -> Result<(), Error> {
+        writing(caller, at.class)?;
+        if !self.engine.replay(at, sequence).await? {
+            let key = format!("dead letter {sequence}");
+            return Err(Error::NotFound { collection: at.class.to_owned(), key });
+        }
+        self.fired.notify_one();
+        Ok(())
+    }
+}

@@ -1,0 +1,197 @@
+//! Objects, entries and functions over Zenoh, on loopback.
+
+use std::time::Duration;
+
+use keyloom_api::grid::{self, ResponseStatus};
+use keyloom_server::{Config, ZenohEndpoints};
+use prost::Message;
+use tokio::time::timeout;
+use zenoh::Session;
+use zenoh::sample::SampleKind;
+
+use crate::function::Function;
+use crate::server::{GRID, Server};
+
+/// A server with Zenoh, and a session that is connected to it.
+async fn start(schema: &str) -> (Server, Session) {
+    // Zenoh does not tell which port it took, so one is chosen that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let endpoint = format!("tcp/{free}");
+    let zenoh = ZenohEndpoints { listen: vec![endpoint.clone()], connect: Vec::new() };
+    let server = Server::with(schema, Config { zenoh: Some(zenoh), ..Config::default() }).await;
+    let mut config = zenoh::Config::default();
+    for (name, value) in [
+        ("mode", "\"client\"".to_owned()),
+        ("scouting/multicast/enabled", "false".to_owned()),
+        ("connect/endpoints", format!("[\"{endpoint}\"]")),
+    ] {
+        config.insert_json5(name, &value).unwrap();
+    }
+    let session = zenoh::open(config).await.unwrap();
+    // Queries are answered as soon as the server has said that it answers them.
+    while ask(&session, "oprc/order/0/objects/list-objects", None).await.is_none() {}
+    (server, session)
+}
+
+/// The answer to a query: a message or a problem; `None` if nobody answers.
+async fn ask(
+    session: &Session,
+    key: &str,
+    payload: Option<Vec<u8>>,
+) -> Option<Result<Vec<u8>, String>> {
+    let mut query = session.get(key).timeout(Duration::from_secs(10));
+    if let Some(payload) = payload {
+        query = query.payload(payload);
+    }
+    let replies = query.await.unwrap();
+    let reply = replies.recv_async().await.ok()?;
+    Some(match reply.result() {
+        Ok(sample) => Ok(sample.payload().to_bytes().into_owned()),
+        Err(error) => Err(String::from_utf8(error.payload().to_bytes().into_owned()).unwrap()),
+    })
+}
+
+async fn read<T: Message + Default>(session: &Session, key: &str, payload: Option<Vec<u8>>) -> T {
+    let bytes = ask(session, key, payload).await.expect("somebody answers").unwrap();
+    T::decode(bytes.as_slice()).unwrap()
+}
+
+/// The code of the problem that a query is told.
+async fn refused(session: &Session, key: &str, payload: Option<Vec<u8>>) -> String {
+    let problem = ask(session, key, payload).await.expect("somebody answers").unwrap_err();
+    let problem: serde_json::Value = serde_json::from_str(&problem).unwrap();
+    problem["code"].as_str().unwrap().to_owned()
+}
+
+fn object(data: &[u8]) -> grid::ObjData {
+    let value = grid::ValData { data: data.to_vec(), r#type: 0 };
+    grid::ObjData { entries: [(1, value)].into(), ..grid::ObjData::default() }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn o01_objects_and_entries_are_the_same_over_zenoh_as_over_rest() {
+    let (server, session) = start(GRID).await;
+    for (kind, id, path) in [("objects", "42", "42"), ("sobjects", "User%20A", "user%20a")] {
+        let key = format!("oprc/order/0/{kind}/{id}");
+        let set = object(b"one").encode_to_vec();
+        let written: grid::EmptyResponse = read(&session, &format!("{key}/set"), Some(set)).await;
+        let found: grid::ObjData = read(&session, &key, None).await;
+        assert_eq!(found.metadata.unwrap().version, written.object_version);
+        let rest = server.get(&format!("/api/class/order/0/objects/{path}")).await.read();
+        assert_eq!(rest["entries"]["1"]["data"], "b25l");
+
+        let value = grid::ValData { data: b"ann".to_vec(), r#type: 0 };
+        let entry = format!("{key}/entries/Name");
+        let _: grid::EmptyResponse = read(&session, &entry, Some(value.encode_to_vec())).await;
+        let found: grid::ValueResponse = read(&session, &entry, None).await;
+        assert_eq!((found.key.as_deref(), found.value), (Some("name"), Some(value.clone())));
+        let batch = grid::BatchSetValuesRequest {
+            values: [("more".to_owned(), value)].into(),
+            delete_keys: vec!["name".to_owned()],
+            expected_object_version: found.object_version,
+            ..grid::BatchSetValuesRequest::default()
+        };
+        let (batch, batch_set) = (batch.encode_to_vec(), format!("{key}/batch-set"));
+        let _: grid::EmptyResponse = read(&session, &batch_set, Some(batch.clone())).await;
+        assert_eq!(refused(&session, &batch_set, Some(batch)).await, "version_conflict");
+        assert_eq!(refused(&session, &entry, None).await, "not_found");
+        let entries = ask(&session, &format!("{key}/entries"), None).await.unwrap().unwrap();
+        let first = grid::ValueEnvelope::decode_length_delimited(entries.as_slice()).unwrap();
+        assert_eq!(first.key, "1");
+    }
+    let list = ask(&session, "oprc/order/0/objects/list-objects", None).await.unwrap().unwrap();
+    let mut rest = list.as_slice();
+    let mut ids = Vec::new();
+    while !rest.is_empty() {
+        ids.push(grid::ObjectMetaEnvelope::decode_length_delimited(&mut rest).unwrap().object_id);
+    }
+    assert_eq!(ids, ["42", "user a"]);
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn puts_and_deletes_change_objects_and_changes_are_published() {
+    let (server, session) = start(GRID).await;
+    let changes = session.declare_subscriber("oprc/order/0/*/*/changes").await.unwrap();
+    // A subscription has reached the server when a change arrives.
+    let key = "oprc/order/0/sobjects/ord_1";
+    let first = loop {
+        session.put(key, object(b"x").encode_to_vec()).await.unwrap();
+        if let Ok(change) = timeout(Duration::from_millis(500), changes.recv_async()).await {
+            break change.unwrap();
+        }
+    };
+    assert_eq!(first.key_expr().as_str(), "oprc/order/0/sobjects/ord_1/changes");
+    let now = grid::ObjMeta::decode(&*first.payload().to_bytes()).unwrap();
+    assert_eq!(now.object_id_str.as_deref(), Some("ord_1"));
+    let found: grid::ObjData = read(&session, key, None).await;
+    assert!(found.metadata.unwrap().version >= now.version);
+    session.delete(key).await.unwrap();
+    loop {
+        let change = timeout(Duration::from_secs(10), changes.recv_async()).await.unwrap().unwrap();
+        if change.kind() == SampleKind::Delete {
+            break;
+        }
+    }
+    assert_eq!(refused(&session, key, None).await, "not_found");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_are_called_and_answer_at_once_or_later() {
+    let function = Function::start().await;
+    let (server, session) = start(&function.schema("")).await;
+    let call = grid::ObjectInvocationRequest {
+        payload: b"hello".to_vec(),
+        ..grid::ObjectInvocationRequest::default()
+    };
+    let key = "oprc/order/0/objects/7/invokes/notify";
+    let answer: grid::InvocationResponse = read(&session, key, Some(call.encode_to_vec())).await;
+    assert_eq!((answer.status(), answer.payload), (ResponseStatus::Okay, Some(b"hello".to_vec())));
+    session.put(format!("{key}/async/mine"), call.encode_to_vec()).await.unwrap();
+    let place = "oprc/order/0/objects/7/results/notify/async/mine";
+    let answer = loop {
+        if let Some(Ok(bytes)) = ask(&session, place, None).await {
+            break grid::InvocationResponse::decode(bytes.as_slice()).unwrap();
+        }
+    };
+    assert_eq!(answer.payload, Some(b"hello".to_vec()));
+    assert_eq!(answer.invocation_id.as_deref(), Some("mine"));
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_keys_and_payloads_are_told_over_zenoh() {
+    let (server, session) = start(GRID).await;
+    for (key, payload, expected) in [
+        ("oprc/nothing/0/objects/1", None, "not_found"),
+        ("oprc/order/4/objects/1", None, "invalid_argument"),
+        ("oprc/order/65536/objects/1", None, "invalid_argument"),
+        ("oprc/order/x/objects/1", None, "invalid_argument"),
+        ("oprc/order/0/objects/007", None, "invalid_argument"),
+        ("oprc/order/0/objects/%FF", None, "invalid_argument"),
+        ("oprc/order/0/objects/a%00b", None, "invalid_argument"),
+        ("oprc/order/0/more", None, "invalid_argument"),
+        ("oprc/order/0/objects/1/set", Some(vec![0xFF]), "invalid_argument"),
+        ("oprc/order/0/invokes/none", None, "not_found"),
+    ] {
+        assert_eq!(refused(&session, key, payload).await, expected, "{key}");
+    }
+    let large = object(&vec![0; (1 << 20) + 1]).encode_to_vec();
+    let key = "oprc/order/0/objects/1/set";
+    assert_eq!(refused(&session, key, Some(large)).await, "limit_exceeded");
+    assert_eq!(refused(&session, "oprc/order/0/objects/1", None).await, "not_found");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn zenoh_that_others_can_reach_needs_tokens() {
+    let zenoh = ZenohEndpoints { listen: vec!["tcp/0.0.0.0:0".to_owned()], connect: Vec::new() };
+    let refused = Server::try_with(GRID, Config { zenoh: Some(zenoh), ..Config::default() }).await;
+    let message = refused.err().unwrap().to_string();
+    assert!(message.contains("can be reached from other machines"), "{message}");
+}
