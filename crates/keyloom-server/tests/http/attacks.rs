@@ -308,3 +308,14 @@ async fn a_name_that_only_points_to_this_machine_is_nobody() {
     }
     assert_eq!(stored(&server).await, before);
 }
+
+#[tokio::test]
+async fn a_request_that_was_passed_on_is_not_from_this_machine() {
+    let server = notes().await;
+    let check = || server.ask(Method::POST, "/v1/check").json(&json!({}));
+    assert_eq!(check().send().await.status, 200);
+    for header in ["forwarded", "x-forwarded-for"] {
+        let passed_on = check().header(header, "for=192.0.2.1").send().await;
+        assert_eq!(passed_on.refusal(), "401 unauthenticated", "{header}");
+    }
+}

@@ -11,10 +11,7 @@ use keyloom_server::Config;
 use serde_json::{Value as Json, json};
 use tokio::time::timeout;
 
-use crate::server::{Answer, Ask, NOTES, Server};
-
-/// A server that has not done by then what it does beside requests never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::server::{Answer, Ask, NOTES, PATIENCE, Server};
 
 /// The events of an open stream, one by one.
 struct Events {
@@ -40,7 +37,8 @@ impl Events {
                 self.text = rest.to_owned();
                 return Some(event);
             }
-            let frame = self.stream.body_mut().frame().await?.ok()?;
+            let frame = timeout(PATIENCE, self.stream.body_mut().frame()).await;
+            let frame = frame.expect("nothing comes, not even a beat")?.ok()?;
             let bytes = frame.into_data().unwrap_or_default();
             self.text.push_str(std::str::from_utf8(&bytes).unwrap());
         }

@@ -9,10 +9,24 @@ use keyloom_server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-use crate::server::{NOTES, Server};
+use crate::server::{Answer, NOTES, PATIENCE, Server};
 
 const ALL: &str = "/v1/collections/notes/documents";
+
+/// Asks until the server refuses.
+async fn until_refused(server: &Server) -> Answer {
+    let refused = async {
+        loop {
+            let answer = server.get(ALL).await;
+            if answer.status != 200 {
+                return answer;
+            }
+        }
+    };
+    timeout(PATIENCE, refused).await.expect("nothing is refused")
+}
 
 #[tokio::test]
 async fn one_request_more_than_there_are_places_is_told_to_come_back() {
@@ -24,12 +38,7 @@ async fn one_request_more_than_there_are_places_is_told_to_come_back() {
          Content-Length: 100\r\n\r\n{{"
     );
     slow.write_all(head.as_bytes()).await.unwrap();
-    let refused = loop {
-        let answer = server.get(ALL).await;
-        if answer.status == 503 {
-            break answer;
-        }
-    };
+    let refused = until_refused(&server).await;
     assert_eq!(refused.refusal(), "503 unavailable");
     assert_eq!(refused.header("retry-after"), "1");
     drop(slow);
@@ -78,12 +87,7 @@ async fn a_caller_who_asks_too_often_is_told() {
         assert_eq!(server.get(ALL).await.status, 200);
     }
     // On a slow machine he may earn another request or two in between.
-    let refused = loop {
-        let answer = server.get(ALL).await;
-        if answer.status != 200 {
-            break answer;
-        }
-    };
+    let refused = until_refused(&server).await;
     assert_eq!(refused.refusal(), "429 rate_limited");
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(server.get("/healthz").await.status, 200);

@@ -1,18 +1,15 @@
 //! Queries, counts, the list matcher and pages through HTTP (rows J-15 to J-24, J-37 to J-39).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::http::Method;
-use keyloom_engine::{Options, RealSystem, System};
+use keyloom_engine::Options;
 use keyloom_server::Config;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 
-use crate::server::{Answer, NOTES as RANKED, Server, document_path, keys as keys_of};
+use crate::server::{Answer, Clock, NOTES as RANKED, Server, document_path, keys as keys_of};
 
 const DOCUMENTS: &str = "/v1/collections/notes/documents";
 const LIST: &str = "/v1/collections/notes/list";
@@ -38,33 +35,13 @@ fields.vote = { type = "name", required = true }
 indexes.tag_target = "tag_{tag}_tar_{tar}_usr_{usr}_key_{vote}"
 "#;
 
-/// A clock that a test sets; everything else is real.
-struct Clock {
-    millis: AtomicU64,
-}
-
-#[async_trait]
-impl System for Clock {
-    fn now_micros(&self) -> u64 {
-        self.millis.load(Ordering::SeqCst) * 1000
-    }
-
-    fn random(&self, bytes: &mut [u8]) {
-        RealSystem.random(bytes);
-    }
-
-    async fn sleep(&self, duration: Duration) {
-        RealSystem.sleep(duration).await;
-    }
-}
-
 /// Notes with these ids, created at these times.
 async fn notes(notes: &[(&str, u64)]) -> Server {
-    let clock = Arc::new(Clock { millis: AtomicU64::new(0) });
+    let clock = Arc::new(Clock::default());
     let options = Options { system: Arc::clone(&clock) as _, ..Options::default() };
     let server = Server::with(NOTES, options, Config::default()).await;
     for (id, time) in notes {
-        clock.millis.store(*time, Ordering::SeqCst);
+        clock.set(*time);
         server.create("notes", &json!({ "id": id })).await.ok();
     }
     server

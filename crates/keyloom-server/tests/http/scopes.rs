@@ -4,10 +4,15 @@
 //!     is not in the table here fails the test.
 //! P2: Each request succeeds with the right token, so that the refusals are about the token.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use axum::http::Method;
+use keyloom_engine::Options;
+use keyloom_server::Config;
 use serde_json::{Value as Json, json};
 
-use crate::server::{Answer, Server};
+use crate::server::{Answer, Clock, Server};
 
 const NOTES: &str = r#"
 [collections.notes]
@@ -228,4 +233,33 @@ async fn once_the_last_token_is_revoked_the_local_caller_is_the_administrator_ag
     assert_eq!(revoke().await.ok()["revoked"], true);
     assert_eq!(revoke().await.refusal(), "401 unauthenticated", "with the next request");
     assert_eq!(check().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_that_is_expired_cut_off_or_changed_is_refused_in_one_way() {
+    let clock = Arc::new(Clock::default());
+    clock.set(1000);
+    let options = Options { system: Arc::clone(&clock) as _, ..Options::default() };
+    let server = Server::with(NOTES, options, Config::default()).await;
+    let token = server.token(None, &json!({"subject": "ann", "expires_at": 2000})).await;
+    let ask =
+        async |token: &str| server.ask(Method::GET, "/v1/collections").token(token).send().await;
+    assert_eq!(ask(&token).await.status, 200);
+    let cut = token.split_at(token.len() - 1).0;
+    let first = cut.replacen('_', "-", 1);
+    let middle = token.len() - 10;
+    let mut other = token.clone().into_bytes();
+    other[middle] = if other[middle] == b'A' { b'B' } else { b'A' };
+    let other = String::from_utf8(other).unwrap();
+    let mut details = BTreeSet::new();
+    for wrong in [cut, &first, &other, "", "nonsense"] {
+        let refused = ask(wrong).await;
+        assert_eq!(refused.refusal(), "401 unauthenticated", "{wrong}");
+        details.insert(refused.detail());
+    }
+    clock.set(2000);
+    let expired = ask(&token).await;
+    assert_eq!(expired.refusal(), "401 unauthenticated");
+    details.insert(expired.detail());
+    assert_eq!(details.len(), 1, "{details:?}");
 }

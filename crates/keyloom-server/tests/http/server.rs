@@ -6,7 +6,10 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
@@ -15,7 +18,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use keyloom_engine::schema::Schema;
-use keyloom_engine::{Engine, Options};
+use keyloom_engine::{Engine, Options, RealSystem, System};
 use keyloom_server::{Config, Service};
 use keyloom_store::memory::MemoryStore;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -24,6 +27,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::JoinHandle;
+
+/// What has not happened by then never will: a test that waits fails then, instead of for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Notes: a small collection with an order, a unique claim and a bound on text.
 pub(crate) const NOTES: &str = r##"
@@ -47,6 +53,33 @@ created = "created:{@created_at desc}:{id}"
 pub(crate) const APPROVALS: &str = include_str!("../../../../schemas/approvals.toml");
 pub(crate) const REPUTATION: &str = include_str!("../../../../schemas/reputation.toml");
 pub(crate) const STICKERS: &str = include_str!("../../../../schemas/stickers.toml");
+
+/// A clock that a test sets; everything else is real.
+#[derive(Default)]
+pub(crate) struct Clock {
+    millis: AtomicU64,
+}
+
+impl Clock {
+    pub(crate) fn set(&self, millis: u64) {
+        self.millis.store(millis, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl System for Clock {
+    fn now_micros(&self) -> u64 {
+        self.millis.load(Ordering::SeqCst) * 1000
+    }
+
+    fn random(&self, bytes: &mut [u8]) {
+        RealSystem.random(bytes);
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        RealSystem.sleep(duration).await;
+    }
+}
 
 /// A running server; it ends with the runtime of its test. Clones talk to the same one.
 #[derive(Clone)]
