@@ -1,20 +1,18 @@
 //! Every check of a submission, in the order of what they cost: `cargo xtask ci`.
 //!
 //! I1: The first step that fails ends the run and is named; no later step starts.
-//! I2: The steps need nothing but the Rust toolchain, and Python for the one that checks the
-//!     OpenAPI document, so that a fresh clone can run them.
+//! I2: The steps need nothing but the Rust toolchain, and Python for those that check the server
+//!     from outside, so that a fresh clone can run them.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 use crate::failure::Failure;
+use crate::grpc;
 use crate::openapi;
 use crate::process;
 use crate::tidy;
-
-/// The step that needs the server, and Python.
-const OPENAPI: &str = "openapi";
 
 const STEPS: &[Step] = &[
     Step { name: "fmt", work: Work::Command(fmt) },
@@ -22,7 +20,8 @@ const STEPS: &[Step] = &[
     Step { name: "clippy", work: Work::Command(clippy) },
     Step { name: "test", work: Work::Command(test) },
     Step { name: "doc", work: Work::Command(doc) },
-    Step { name: OPENAPI, work: Work::Task(openapi::run) },
+    Step { name: "openapi", work: Work::Task(openapi::run) },
+    Step { name: "grpc", work: Work::Task(grpc::run) },
 ];
 
 /// Runs all steps and prints how long each took.
@@ -128,9 +127,12 @@ mod tests {
         }
     }
 
+    /// The steps that need the server, and Python.
+    const OUTSIDE: [&str; 2] = ["openapi", "grpc"];
+
     /// As [`run`], without its output, and without the server that a small workspace has not.
     fn first_failing(root: &Path) -> Option<&'static str> {
-        let mut steps = STEPS.iter().filter(|step| step.name != OPENAPI);
+        let mut steps = STEPS.iter().filter(|step| !OUTSIDE.contains(&step.name));
         let failing = steps.find(|step| match step.work {
             Work::Command(command) => build(root, command(root)).is_err(),
             Work::Task(task) => task(root).is_err(),

@@ -11,10 +11,13 @@
 
 mod ci;
 mod failure;
+mod grpc;
 mod openapi;
 mod process;
+mod server;
 mod tasks;
 mod tidy;
+mod venv;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -26,8 +29,10 @@ use tasks::GoldenMode;
 const HELP: &str = "\
 The tasks of this repository: cargo xtask <task>
 
-  ci                           every check of a submission: fmt, tidy, clippy, test, doc, openapi
+  ci                           every check of a submission: fmt, tidy, clippy, test, doc, openapi,
+                               grpc
   tidy                         the house rules that rustc, rustfmt and clippy do not know
+  grpc                         a server with a client of the object grid in Python; needs Python
   openapi                      a demo server against its own OpenAPI document; needs Python
   golden [--add]               the golden tests; --add appends the lines that are missing
   bench [ARGUMENT...]          the benchmarks, in release mode; `bench core` is the main table
@@ -55,12 +60,13 @@ fn run(root: &Path, arguments: &[String]) -> Result<(), Failure> {
         }
         ["ci"] => ci::run(root),
         ["tidy"] => tidy::run(root),
+        ["grpc"] => grpc::run(root),
         ["openapi"] => openapi::run(root),
         ["golden"] => tasks::golden(root, GoldenMode::Check),
         ["golden", "--add"] => tasks::golden(root, GoldenMode::Add),
         ["bench", rest @ ..] => tasks::bench(root, rest),
         ["fuzz", rest @ ..] => tasks::fuzz(root, rest),
-        [task @ ("ci" | "tidy" | "openapi" | "golden"), rest @ ..] => {
+        [task @ ("ci" | "tidy" | "grpc" | "openapi" | "golden"), rest @ ..] => {
             Err(Failure::Usage(format!("`{task}` does not take `{}`\n\n{HELP}", rest.join(" "))))
         }
         [task, ..] => Err(Failure::Usage(format!("there is no task `{task}`\n\n{HELP}"))),
