@@ -51,16 +51,13 @@ impl fmt::Display for StringId {
 }
 
 /// Composes, folds, and composes again: `J` with a caron has no composed form but `j` with one has,
-/// so folding alone could leave what the next parse would change.
+/// so folding alone could leave what the next parse would change. Where nothing can be composed,
+/// nothing can be after folding either: what composes are marks behind a letter, and there are none.
 ///
 /// The characters are drawn one by one, so that a huge input costs no more than the limit.
 fn normalize(text: &str, bytes_max: usize) -> Option<String> {
-    let is_composed = |text: &str| is_nfc_quick(text.chars()) == IsNormalized::Yes;
-    if text.len() <= bytes_max && is_composed(text) {
-        let folded = text.to_ascii_lowercase();
-        if is_composed(&folded) {
-            return Some(folded);
-        }
+    if text.len() <= bytes_max && is_nfc_quick(text.chars()) == IsNormalized::Yes {
+        return Some(text.to_ascii_lowercase());
     }
     let folded = text.nfc().map(|character| character.to_ascii_lowercase());
     let mut id = String::with_capacity(text.len().min(bytes_max));
