@@ -129,7 +129,7 @@ impl Rollout {
         }
     }
 
-    /// Whether entries with this key may be written.
+    /// Whether entries with this key may be written. Older ones that may not are still read.
     pub(super) fn check_written(&self, key: &EntryKey) -> Result<(), Error> {
         match key {
             EntryKey::Numeric(_) => Ok(()),
@@ -140,9 +140,22 @@ impl Rollout {
                 "string entry keys are only read in rollout phase 1: `{key}` can be written from \
                  phase 2 on"
             ))),
+            // What stands for both kinds of keys means a number: the entry could be written and not
+            // be read.
+            EntryKey::String(text) if is_number_like(text.as_str()) => {
+                Err(Error::invalid(format!(
+                    "`{key}` as a string entry key looks like a number: name the entry by its number"
+                )))
+            }
             EntryKey::String(_) => Ok(()),
         }
     }
+}
+
+/// Whether a text is a number, or refused, where it may be either ([`EntryKey::segment`]).
+fn is_number_like(text: &str) -> bool {
+    let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_digits && (text.starts_with('0') || text.parse::<u32>().is_ok())
 }
 
 impl Engine {

@@ -105,6 +105,12 @@ async fn o06_entry_keys_are_normalized_alike_in_every_call() {
     };
     let many = client.get_values(many).await.unwrap().into_inner();
     assert_eq!(many.values.keys().collect::<Vec<_>>(), ["cart"]);
+    // A text that looks like a number would be one where there is one field for both.
+    for digits in ["7", "007", "4294967295"] {
+        let refused = client.set_value(set_value("o", digits, b"1")).await;
+        assert_eq!(code(refused), Code::InvalidArgument, "{digits}");
+    }
+    client.set_value(set_value("o", "4294967296", b"1")).await.unwrap();
     client.delete_value(value_of("o", "Cart")).await.unwrap();
     assert_eq!(code(client.delete_value(value_of("o", "cart")).await), Code::NotFound);
     server.stop().await;

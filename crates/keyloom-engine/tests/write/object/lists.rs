@@ -1,8 +1,6 @@
 //! Lists of objects and entries, page by page.
 
-use keyloom_engine::{
-    EntryList, Error, ObjectId, ObjectItem, ObjectList, ObjectOrder, Precondition, Rollout,
-};
+use keyloom_engine::{EntryList, Error, ObjectId, ObjectItem, ObjectList, ObjectOrder, Rollout};
 use pollster::block_on;
 use proptest::prelude::*;
 
@@ -232,17 +230,18 @@ proptest! {
     ) {
         let grid = Grid::new();
         for name in &names {
-            let precondition = Precondition::Unsaid;
-            grid.batch("o", &[(text(name), "x")], &[], precondition).unwrap();
             grid.set(name, &[]).unwrap();
         }
-        grid.delete("o").unwrap();
         let found = super::lists::names(&grid, "", limit);
         prop_assert!(found.iter().eq(names.iter()));
-        for name in &names {
+        // Entries whose string keys look like numbers are refused.
+        let is_text = |name: &&String| name.bytes().any(|byte| !byte.is_ascii_digit());
+        let texts: Vec<&String> = names.iter().filter(is_text).collect();
+        grid.set("o", &[]).unwrap();
+        for name in &texts {
             grid.set_entry("o", text(name), "x").unwrap();
         }
-        let expected: Vec<String> = names.iter().map(|name| format!("{name}=x")).collect();
+        let expected: Vec<String> = texts.iter().map(|name| format!("{name}=x")).collect();
         prop_assert_eq!(entries(&grid, "o", "", limit), expected);
     }
 }
