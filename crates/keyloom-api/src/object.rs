@@ -279,6 +279,13 @@ pub struct Replayed {
     pub sequence: u64,
 }
 
+/// What was moved to the layout of today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Rewritten {
+    /// How many objects.
+    pub objects: u64,
+}
+
 /// Where an identity falls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ObjectHash {

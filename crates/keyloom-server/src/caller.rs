@@ -103,7 +103,7 @@ fn is_direct(parts: &Parts, app: &App) -> bool {
 }
 
 /// Whether `host:port` is a name of this machine for itself.
-fn is_loopback(host: &str) -> bool {
+pub(crate) fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.split(':').next().unwrap_or_default(),

@@ -71,7 +71,8 @@ async fn deliver_all(service: Arc<Service>, place: Place) -> Place {
         };
         if let Err(error) = delivered {
             warn!(class = place.0, partition = place.1, %error, "delivery of events paused");
-            // The dispatcher looks again after its interval.
+            // Whoever comes back at once is sent again at once.
+            sleep(DISPATCH_INTERVAL).await;
             return place;
         }
     }

@@ -9,7 +9,7 @@ use keyloom_api::{self as api, grid};
 use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
 use keyloom_engine::{
     EntryBatch, EntryKey, EntryPage, Error, Object, ObjectAt, ObjectContent, ObjectId, ObjectItem,
-    ObjectPage, ObjectStats, ObjectWritten, Rollout, Val, ValKind,
+    ObjectPage, ObjectStats, ObjectWritten, Partition, Rollout, Val, ValKind,
 };
 
 use crate::limits::LIST_LIMIT;
@@ -45,6 +45,25 @@ pub(crate) fn batch(
         batch.delete.push(service.entry_segment(text)?);
     }
     Ok(batch)
+}
+
+/// The partition that a segment of an address or a key names.
+pub(crate) fn partition(text: &str) -> Result<Partition, Error> {
+    if text == "auto" {
+        return Ok(Partition::Auto);
+    }
+    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    number
+        .map(Partition::Number)
+        .ok_or_else(|| invalid(format!("`{text}` is no partition: it is a number, or auto")))
+}
+
+/// The partition of a list.
+pub(crate) fn listed(partition: Partition) -> Result<u32, Error> {
+    match partition {
+        Partition::Number(number) => Ok(number),
+        Partition::Auto => Err(invalid("a list is of one partition: auto is none".to_owned())),
+    }
 }
 
 /// A value.

@@ -71,6 +71,9 @@ pub const FUNCTION_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// How long the result of an asynchronous invocation is kept for whoever asks for it.
 pub const INVOCATION_KEPT: Duration = Duration::from_secs(3600);
 
+/// The functions that run at once without a caller who waits for them.
+pub const INVOCATIONS_MAX: usize = 256;
+
 /// The events of a partition that are read at once: the payloads of a page are held in memory.
 pub const DISPATCH_PAGE: usize = 32;
 
@@ -85,6 +88,9 @@ pub const RETRY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The changes that Zenoh publishes at once; those of documents are passed over.
 pub const ZENOH_CHANGES_PAGE: usize = 256;
+
+/// How long the changes that Zenoh publishes rest after the feed could not be read.
+pub const ZENOH_PAUSE: Duration = Duration::from_secs(1);
 
 /// The smallest answer that is compressed: below it, the work is worth more than the bytes.
 pub const COMPRESSED_BYTES_MIN: u64 = 1024;

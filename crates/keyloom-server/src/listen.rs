@@ -112,7 +112,8 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
     let zenoh = match &config.zenoh {
         Some(endpoints) => {
             let has_tokens = service.has_tokens().await?;
-            Some(zenoh_door::Door::open(endpoints, has_tokens).await?)
+            let bytes_max = config.body_bytes_max;
+            Some(zenoh_door::Door::open(endpoints, has_tokens, bytes_max).await?)
         }
         None => None,
     };

@@ -19,12 +19,12 @@ use keyloom_engine::{
     Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
 };
 use serde_json::Value as Json;
-use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, Semaphore};
 use tracing::Span;
 
 use crate::functions::Functions;
-use crate::limits::DELETE_ATTEMPTS;
+use crate::limits::{DELETE_ATTEMPTS, INVOCATIONS_MAX};
 use crate::metrics::Metrics;
 
 pub use invoke::{ASYNC, DEPTH, Invoke};
@@ -39,6 +39,8 @@ pub struct Service {
     /// Signalled after each write that has triggered something.
     fired: Notify,
     functions: Functions,
+    /// A place for each function that runs and is not waited for.
+    invocations: Arc<Semaphore>,
 }
 
 /// How many documents a delete by filter has deleted.
@@ -61,6 +63,7 @@ impl Service {
             metrics: Arc::new(Metrics::new()),
             fired: Notify::new(),
             functions: Functions::default(),
+            invocations: Arc::new(Semaphore::new(INVOCATIONS_MAX)),
         }
     }
 

@@ -6,7 +6,6 @@ use futures_util::stream::{self, Iter};
 use keyloom_api::grid::data_service_server::DataService;
 use keyloom_api::grid::{self, EmptyResponse};
 use keyloom_engine::{EntryList, ObjectId, ObjectList, ObjectOrder, OutboxAt, Precondition};
-
 use tonic::{Request, Response, Status};
 
 use super::call::{Answer, Call};
@@ -172,7 +171,7 @@ impl DataService for Data {
         let asked = &call.message;
         let list = ObjectList {
             class: &asked.cls_id,
-            partition: asked.partition_id,
+            partition: convert::listed(call.partition).map_err(status)?,
             prefix: asked.object_id_prefix.as_deref().unwrap_or_default(),
             order: ObjectOrder::Bytes,
             limit: convert::limit(asked.limit),

@@ -3,6 +3,7 @@
 //! E1: A call that finds no place is answered at once; none waits for a place.
 //! E2: The caller is known before the service is asked: it finds him among the extensions.
 //! E3: What a web page of another origin could send here unasked is no call.
+//! E4: A message that cannot be read is the fault of who sent it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use tonic::{Code, Status};
 use tracing::field::Empty;
 use tracing::{Instrument, debug, debug_span};
 
-use super::status::refused;
+use super::status::{CODE, invalid, refused};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::rest::Refusal;
@@ -81,7 +82,7 @@ async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
             Err(refusal) => return refused(&refusal).into_http(),
         };
         parts.extensions.insert(caller);
-        next.run(Request::from_parts(parts, body)).await
+        blame(next.run(Request::from_parts(parts, body)).await)
     };
     match timeout(time, work).await {
         Ok(response) => response,
@@ -89,6 +90,18 @@ async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
             let what = "the deadline has passed; a change may still happen: read before you retry";
             Status::deadline_exceeded(what).into_http()
         }
+    }
+}
+
+/// What goes wrong inside carries a code of ours; without one, the message could not be read (E4).
+fn blame(response: Response) -> Response {
+    match Status::from_header_map(response.headers()) {
+        Some(status)
+            if status.code() == Code::Internal && !status.metadata().contains_key(CODE) =>
+        {
+            invalid(status.message()).into_http()
+        }
+        _ => response,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::problem::problem;
 use crate::rest::Refusal;
 
 /// Where the code of the problem stands, for programs that want to know more than the status.
-const CODE: &str = "keyloom-code";
+pub(super) const CODE: &str = "keyloom-code";
 
 /// An error of the engine as a status.
 pub(super) fn status(error: Error) -> Status {

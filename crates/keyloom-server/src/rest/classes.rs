@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::Method;
-use axum::routing::get;
+use axum::http::{HeaderMap, Method};
+use axum::routing::{get, post};
 use keyloom_api as api;
 use keyloom_engine::schema::ClassSchema;
 use keyloom_engine::{ObjectId, Partition, Rollout};
 
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, JSON};
 use super::objects::Address;
-use super::read::{At, Json};
+use super::read::{At, Json, check_media};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
@@ -20,6 +20,7 @@ use crate::{grid as convert, wire};
 pub(super) fn routes() -> Vec<Route> {
     vec![
         Route::new("/api/class/{class}", &[Method::GET, Method::PUT], get(show).put(put)),
+        Route::new("/api/class/{class}/rewrite", &[Method::POST], post(rewrite)).long(),
         Route::new("/api/capabilities", &[Method::GET], get(capabilities)),
         Route::new("/api/rollout", &[Method::GET, Method::PUT], get(rollout).put(set_rollout)),
         Route::new("/debug/object-hash/{class}/{partition}/{id}", &[Method::GET], get(hash)),
@@ -54,6 +55,18 @@ async fn put(
 ) -> Answer {
     let change = app.service.put_class(&caller, &class, schema).await?;
     answer::json(&wire::schema_change(change, true))
+}
+
+async fn rewrite(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At(class): At<String>,
+    headers: HeaderMap,
+) -> Answer {
+    // There is nothing to send; the type shows that no form of a web page did.
+    check_media(&headers, &[JSON])?;
+    let objects = app.service.rewrite_objects(&caller, &class).await?;
+    answer::json(&api::Rewritten { objects })
 }
 
 async fn capabilities(State(app): State<Arc<App>>) -> Answer {

@@ -31,6 +31,8 @@ pub(super) struct Parameter {
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
+    /// Text that may be repeated.
+    Texts,
     Number,
     Flag,
     /// Any fields with text values.

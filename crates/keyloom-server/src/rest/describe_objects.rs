@@ -110,8 +110,8 @@ fn values() -> Vec<Operation> {
         Operation {
             path: "/api/class/{class}/{partition}/objects/{id}/values",
             id: "listValues",
-            summary: "One page of the entries of an object, in the order of their keys",
-            parameters: PAGE.to_vec(),
+            summary: "One page of the entries of an object, in the order of their keys, or some of them",
+            parameters: [PAGE, &[query("key", Kind::Texts, "Only these, in this order")]].concat(),
             answers: vec![ok(&[(JSON, "EntryPage")])],
             problems: LIST,
             ..PLAIN
@@ -241,6 +241,16 @@ fn classes() -> Vec<Operation> {
             body: Some(Body { media: &[JSON], schema: "" }),
             answers: vec![ok(&[(JSON, "SchemaChange")])],
             problems: &[409, 422],
+            ..PLAIN
+        },
+        Operation {
+            method: "post",
+            path: "/api/class/{class}/rewrite",
+            id: "rewriteClass",
+            summary: "Move objects of older layouts to the layout of today; clients see no change",
+            body: Some(Body { media: &[JSON], schema: "" }),
+            answers: vec![ok(&[(JSON, "Rewritten")])],
+            problems: &[404, 409],
             ..PLAIN
         },
         Operation {

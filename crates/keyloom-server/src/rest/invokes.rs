@@ -12,11 +12,12 @@ use keyloom_engine::{Identity, ObjectId, OutboxAt};
 use super::Refusal;
 use super::answer::{self, Answer, JSON};
 use super::letters::number;
-use super::objects::{PROTOBUF, read_partition};
+use super::objects::PROTOBUF;
 use super::read::{At, Parameters, Raw};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
+use crate::grid as convert;
 use crate::service::{ASYNC, Invoke};
 
 /// What a function may be given.
@@ -83,7 +84,7 @@ async fn invoke(
     // Parameters are the options of the function.
     let options: BTreeMap<String, String> = parameters.0.iter().cloned().collect();
     let is_async = options.get(ASYNC).is_some_and(|value| value == "true");
-    let partition = read_partition(&partition)?;
+    let partition = convert::partition(&partition)?;
     let payload = body.bytes.to_vec();
     let invoke = Invoke { class, partition, object, function, options, payload };
     let answer = Arc::clone(&app.service).invoke(caller, invoke).await?;

@@ -55,23 +55,12 @@ impl Address {
         (class, partition, id): (String, String, String),
     ) -> Result<Address, Refusal> {
         let id = service.object_segment(&id)?;
-        Ok(Address { class, partition: read_partition(&partition)?, id })
+        Ok(Address { class, partition: convert::partition(&partition)?, id })
     }
 
     pub(super) fn at(&self) -> ObjectAt<'_> {
         ObjectAt { class: &self.class, partition: self.partition, id: &self.id }
     }
-}
-
-/// The partition that a segment names.
-pub(super) fn read_partition(text: &str) -> Result<Partition, Refusal> {
-    if text == "auto" {
-        return Ok(Partition::Auto);
-    }
-    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    number.map(Partition::Number).ok_or_else(|| {
-        Refusal::invalid(format!("`{text}` is no partition: it is a number, or auto"))
-    })
 }
 
 async fn page(
@@ -81,9 +70,7 @@ async fn page(
     parameters: Parameters,
 ) -> Answer {
     parameters.only(&["prefix", "limit", "cursor", "order"])?;
-    let Partition::Number(partition) = read_partition(&partition)? else {
-        return Err(Refusal::invalid("a list is of one partition: auto is none"));
-    };
+    let partition = convert::listed(convert::partition(&partition)?)?;
     let order = match parameters.get("order") {
         None | Some("bytes") => ObjectOrder::Bytes,
         Some("numeric") => ObjectOrder::Numeric,

@@ -132,6 +132,7 @@ fn parameter(row: &Parameter) -> Json {
     let Parameter { name, place, kind, summary } = row;
     let schema = match kind {
         Kind::Text => json!({ "type": "string" }),
+        Kind::Texts => json!({ "type": "array", "items": { "type": "string" } }),
         Kind::Number => json!({ "type": "integer", "minimum": 0 }),
         Kind::Flag => json!({ "type": "boolean" }),
         Kind::Conditions => {
@@ -250,6 +251,7 @@ fn schemas() -> Json {
     add::<api::DeadLetters>(&mut found);
     add::<api::Invoked>(&mut found);
     add::<api::Replayed>(&mut found);
+    add::<api::Rewritten>(&mut found);
     add::<api::Entry>(&mut found);
     add::<api::EntryBatchBody>(&mut found);
     add::<api::Object>(&mut found);

@@ -108,6 +108,11 @@ impl Parameters {
         }
     }
 
+    /// The values of a parameter that may be repeated, in their order.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// The value of a parameter; the last one if it is repeated.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.0.iter().rev().find(|(known, _)| known == name);

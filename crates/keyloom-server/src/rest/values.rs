@@ -42,23 +42,32 @@ async fn page(
     At(segments): At<(String, String, String)>,
     parameters: Parameters,
 ) -> Answer {
-    parameters.only(&["prefix", "limit", "cursor"])?;
+    parameters.only(&["prefix", "limit", "cursor", "key"])?;
     let address = Address::read(&app.service, segments)?;
+    let keys = parameters.all("key").map(|text| app.service.entry_segment(text));
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
+    if !keys.is_empty() {
+        if ["prefix", "limit", "cursor"].iter().any(|name| parameters.get(name).is_some()) {
+            return Err(Refusal::invalid("ask for keys, or for a page, not for both"));
+        }
+        let read = app.service.entries(&caller, address.at(), &keys).await?;
+        let found = keys.into_iter().zip(read.values);
+        let found = found.filter_map(|(key, val)| Some(shown((key, val?), read.version)));
+        return answer::json(&api::EntryPage { items: found.collect(), next: None });
+    }
     let list = EntryList {
         prefix: parameters.get("prefix").unwrap_or_default(),
         limit: read_limit(&parameters)?,
         after: parameters.get("cursor"),
     };
     let page = app.service.list_entries(&caller, address.at(), list).await?;
-    let version = page.version;
-    let item = |(key, val): (EntryKey, Val)| {
-        let api::Value { data, kind } = convert::value(val).into();
-        api::Entry { key: key.to_string(), data, kind, version }
-    };
-    answer::json(&api::EntryPage {
-        items: page.items.into_iter().map(item).collect(),
-        next: page.next,
-    })
+    let items = page.items.into_iter().map(|entry| shown(entry, page.version)).collect();
+    answer::json(&api::EntryPage { items, next: page.next })
+}
+
+fn shown((key, val): (EntryKey, Val), version: u64) -> api::Entry {
+    let api::Value { data, kind } = convert::value(val).into();
+    api::Entry { key: key.to_string(), data, kind, version }
 }
 
 async fn show(
@@ -73,13 +82,10 @@ async fn show(
     if read::has_version(&headers, read.version) {
         return Ok(answer::not_modified(read.version));
     }
-    let value = convert::value(read.val);
     let mut response = if wants_protobuf(&headers) {
-        protobuf(&value)
+        protobuf(&convert::value(read.val))
     } else {
-        let api::Value { data, kind } = value.into();
-        let entry = api::Entry { key: key.to_string(), data, kind, version: read.version };
-        answer::json(&entry)?
+        answer::json(&shown((key, read.val), read.version))?
     };
     response.headers_mut().insert(header::ETAG, etag(read.version));
     Ok(response)

@@ -19,7 +19,7 @@ use super::Service;
 use super::objects::{reading, writing};
 use crate::functions::{Invocation, failed, is_okay};
 use crate::grid::identity;
-use crate::limits::INVOCATION_KEPT;
+use crate::limits::{INVOCATION_KEPT, INVOCATIONS_MAX};
 
 /// The option, and the header, that says how many events led to a call or a write.
 pub const DEPTH: &str = "keyloom-depth";
@@ -57,10 +57,17 @@ impl Service {
             return self.call_and_tell(invoke).await;
         }
         let (_, partition) = self.located(&invoke)?;
+        let place = Arc::clone(&self.invocations).try_acquire_owned();
+        let place = place.map_err(|_| Error::LimitExceeded {
+            what: "functions that run and are not waited for".to_owned(),
+            found: INVOCATIONS_MAX + 1,
+            max: INVOCATIONS_MAX,
+        })?;
         let id = random_id();
         self.keep_result(&invoke.class, partition, &id, &[]).await?;
         let (service, invocation) = (Arc::clone(&self), id.clone());
         tokio::spawn(async move {
+            let _place = place;
             if let Err(error) = service.call_and_keep(invoke, partition, &invocation).await {
                 warn!(invocation, %error, "the result of an invocation is lost");
             }

@@ -234,6 +234,12 @@ impl Service {
         self.apply_schema(caller, &schema).await
     }
 
+    /// Moves the objects of a class that lie in an older layout to the new one; how many.
+    pub async fn rewrite_objects(&self, caller: &Identity, class: &str) -> Result<u64, Error> {
+        administering(caller)?;
+        self.engine.rewrite_legacy(class, &mut |_| {}).await
+    }
+
     /// How much there is of a class, by partition.
     pub async fn class_stats(
         &self,

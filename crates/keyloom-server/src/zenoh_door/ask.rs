@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use keyloom_api::grid;
+use keyloom_api::grid::{self, ResponseStatus};
 use keyloom_engine::{
     EntryList, Error, Identity, ObjectAt, ObjectId, ObjectList, ObjectOrder, OutboxAt, Partition,
     Precondition,
@@ -13,6 +13,7 @@ use zenoh::Session;
 
 use super::key::{Key, What};
 use crate::app::App;
+use crate::functions::failed;
 use crate::grid as convert;
 use crate::service::{Invoke, Service};
 
@@ -53,6 +54,12 @@ pub(super) async fn answer(
             let content = convert::content(service, read(given)?)?;
             let written = service.set_object(caller, at, content, UNSAID.into()).await?;
             Ok(convert::written(written).encode_to_vec())
+        }
+        What::Merge => {
+            let content = convert::content(service, read(given)?)?;
+            service.merge_object(caller, at, content, UNSAID.into()).await?;
+            let object = service.object(caller, at).await?;
+            Ok(convert::object(at, object).encode_to_vec())
         }
         What::BatchSet => {
             let message: grid::BatchSetValuesRequest = read(given)?;
@@ -140,15 +147,16 @@ pub(super) fn invoke_later(
     let number = number(&app.service, &caller, &class, partition, object.as_ref())?;
     let place = super::result_key(&class, number, object.as_ref(), &function, &id);
     let invoke = read_invoke(class, partition, object, function, payload)?;
-    let (service, session) = (Arc::clone(&app.service), session.clone());
+    let (app, session) = (Arc::clone(app), session.clone());
     tokio::spawn(async move {
-        match service.invoke_as(&caller, invoke, &id).await {
-            Ok(answer) => {
-                if let Err(error) = session.put(place, answer.encode_to_vec()).await {
-                    debug!(%error, "a result was not published");
-                }
-            }
-            Err(error) => warn!(%error, "a call over Zenoh was refused"),
+        let Ok(_place) = app.places.try_acquire() else {
+            return warn!(key = place, "a call over Zenoh found no place");
+        };
+        let answer = app.service.invoke_as(&caller, invoke, &id).await;
+        let answer = answer
+            .unwrap_or_else(|error| failed(ResponseStatus::InvalidRequest, error.to_string()));
+        if let Err(error) = session.put(place, answer.encode_to_vec()).await {
+            debug!(%error, "a result was not published");
         }
     });
     Ok(())
@@ -161,9 +169,7 @@ async fn list(
     partition: Partition,
     given: &[u8],
 ) -> Result<Vec<u8>, Error> {
-    let Partition::Number(partition) = partition else {
-        return Err(invalid("a list is of one partition: auto is none"));
-    };
+    let partition = convert::listed(partition)?;
     let message: grid::ListObjectsRequest = read(given)?;
     let list = ObjectList {
         class,

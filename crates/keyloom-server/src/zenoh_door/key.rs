@@ -5,6 +5,7 @@
 //! oprc/<class>/<partition>/sobjects/<text>[/…]
 //! oprc/<class>/<partition>/objects/list-objects
 //! oprc/<class>/<partition>/invokes/<function>[/async/<invocation>]
+//! oprc/capabilities
 //! ```
 //!
 //! Segments are percent-decoded, and normalized as everywhere.
@@ -12,6 +13,7 @@
 use keyloom_engine::{Error, ObjectId, Partition};
 use percent_encoding::percent_decode_str;
 
+use crate::grid as convert;
 use crate::service::Service;
 
 /// A key, read.
@@ -30,6 +32,8 @@ pub(super) enum What {
     Object,
     /// To set it, with an acknowledgement.
     Set,
+    /// To set the entries that are given and keep the others; the object comes back.
+    Merge,
     /// To set and delete entries, with an acknowledgement.
     BatchSet,
     /// A page of its entries.
@@ -64,6 +68,7 @@ pub(super) fn read(service: &Service, text: &str) -> Result<Key, Error> {
     let what = match (rest, object.is_some()) {
         ([], true) => What::Object,
         (["set"], true) => What::Set,
+        (["merge"], true) => What::Merge,
         (["batch-set"], true) => What::BatchSet,
         (["entries"], true) => What::Entries,
         (["entries", key], true) => What::Entry((*key).to_owned()),
@@ -78,17 +83,8 @@ pub(super) fn read(service: &Service, text: &str) -> Result<Key, Error> {
         }
         _ => return Err(unknown(text)),
     };
-    Ok(Key { class: (*class).to_owned(), partition: read_partition(partition)?, object, what })
-}
-
-fn read_partition(text: &str) -> Result<Partition, Error> {
-    if text == "auto" {
-        return Ok(Partition::Auto);
-    }
-    let number = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
-    number.map(Partition::Number).ok_or_else(|| Error::Invalid {
-        detail: format!("`{text}` is no partition: it is a number, or auto"),
-    })
+    let partition = convert::partition(partition)?;
+    Ok(Key { class: (*class).to_owned(), partition, object, what })
 }
 
 fn decoded(segment: &str) -> Result<String, Error> {

@@ -4,33 +4,41 @@
 //!     connect to it and those it is told to connect to.
 //! Z2: A query is answered, or told why not. A put or a delete has nobody to tell: what is wrong
 //!     with it is logged.
-//! Z3: A token comes as the attachment. Without any tokens everybody is the administrator, so that
-//!     Zenoh then listens on loopback only.
+//! Z3: A token comes as the attachment. Without any tokens the caller is the administrator where
+//!     only this machine takes part: nobody listens, and nobody is connected to, elsewhere.
+//! Z4: A query takes a place among the requests and has their deadline; puts are worked on one
+//!     after the other, beside the queries, and hold up those who put.
 
 mod ask;
 mod key;
 
 use std::sync::Arc;
 
+use keyloom_api::Code;
 use keyloom_api::grid::ObjMeta;
-use keyloom_engine::{Actor, Change, Error, Identity, ObjectChange, ObjectId, Touched};
+use keyloom_engine::{Actor, Change, Error, Identity, ObjectChange, ObjectId, Position, Touched};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use prost::Message as _;
 use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 use zenoh::Session;
 use zenoh::bytes::ZBytes;
 use zenoh::query::Query;
-use zenoh::sample::{Sample, SampleKind};
+use zenoh::sample::{Locality, Sample, SampleKind};
 
 use crate::app::App;
-use crate::grid::identity;
-use crate::limits::ZENOH_CHANGES_PAGE;
+use crate::caller::is_loopback;
+use crate::grid::{self as convert, identity};
+use crate::limits::{ZENOH_CHANGES_PAGE, ZENOH_PAUSE};
 use crate::listen::ServeError;
-use crate::problem::problem;
+use crate::rest::Refusal;
 
 /// Everything that the grid has.
 const ALL: &str = "oprc/**";
+
+/// What the server is able to do.
+const CAPABILITIES: &str = "oprc/capabilities";
 
 /// What stays as it is in a segment of a key.
 const SEGMENT: &AsciiSet =
@@ -48,6 +56,26 @@ pub struct ZenohEndpoints {
 /// A session that is open.
 pub(crate) struct Door {
     session: Session,
+    /// Whether only this machine takes part (Z3).
+    is_local: bool,
+}
+
+/// What everything behind the door shares.
+struct Desk {
+    app: Arc<App>,
+    session: Session,
+    is_local: bool,
+}
+
+impl ZenohEndpoints {
+    /// The first that is not on this machine.
+    fn foreign(&self) -> Option<&String> {
+        let is_foreign = |endpoint: &&String| {
+            let (_, address) = endpoint.split_once('/').unwrap_or(("", endpoint));
+            !is_loopback(address)
+        };
+        self.listen.iter().chain(&self.connect).find(is_foreign)
+    }
 }
 
 impl Door {
@@ -55,72 +83,85 @@ impl Door {
     pub(crate) async fn open(
         endpoints: &ZenohEndpoints,
         has_tokens: bool,
+        message_bytes_max: usize,
     ) -> Result<Door, ServeError> {
         let failed = |error: zenoh::Error| ServeError::Zenoh { reason: error.to_string() };
-        if let (false, Some(open)) =
-            (has_tokens, endpoints.listen.iter().find(|endpoint| !is_loopback(endpoint)))
-        {
-            return Err(ServeError::ZenohOpen { endpoint: open.clone() });
+        let foreign = endpoints.foreign();
+        if let (false, Some(endpoint)) = (has_tokens, foreign) {
+            return Err(ServeError::ZenohOpen { endpoint: endpoint.clone() });
         }
         let mut config = zenoh::Config::default();
         let listed = |endpoints: &[String]| serde_json::json!(endpoints).to_string();
         for (name, value) in [
             ("mode", "\"peer\"".to_owned()),
             ("scouting/multicast/enabled", "false".to_owned()),
+            ("scouting/gossip/enabled", "false".to_owned()),
+            ("transport/link/rx/max_message_size", message_bytes_max.to_string()),
             ("listen/endpoints", listed(&endpoints.listen)),
             ("connect/endpoints", listed(&endpoints.connect)),
         ] {
             config.insert_json5(name, &value).map_err(failed)?;
         }
-        Ok(Door { session: zenoh::open(config).await.map_err(failed)? })
+        let session = zenoh::open(config).await.map_err(failed)?;
+        Ok(Door { session, is_local: foreign.is_none() })
     }
 
     /// Answers until the server stops.
     pub(crate) async fn run(self, app: Arc<App>, mut stopping: watch::Receiver<bool>) {
-        let Door { session } = self;
+        let Door { session, is_local } = self;
         let declared = async {
             let queries = session.declare_queryable(ALL).complete(true).await?;
-            let samples = session.declare_subscriber(ALL).await?;
+            // What we publish ourselves is nothing to do.
+            let samples = session.declare_subscriber(ALL).allowed_origin(Locality::Remote).await?;
             Ok::<_, zenoh::Error>((queries, samples))
         };
         let (queries, samples) = match declared.await {
             Ok(declared) => declared,
             Err(error) => return warn!(%error, "Zenoh does not answer"),
         };
-        let publisher = tokio::spawn(publish(Arc::clone(&app), session.clone()));
+        let desk = Arc::new(Desk { app, session, is_local });
+        let publisher = tokio::spawn(publish(Arc::clone(&desk)));
+        let putting = Arc::clone(&desk);
+        let taker = tokio::spawn(async move {
+            // One after the other: puts of one client keep their order.
+            while let Ok(sample) = samples.recv_async().await {
+                take(&putting, sample).await;
+            }
+        });
         loop {
             tokio::select! {
                 query = queries.recv_async() => match query {
-                    Ok(query) => drop(tokio::spawn(reply(Arc::clone(&app), query))),
-                    Err(_) => break,
-                },
-                sample = samples.recv_async() => match sample {
-                    // One after the other: puts of one client keep their order.
-                    Ok(sample) => take(&app, &session, sample).await,
+                    Ok(query) => drop(tokio::spawn(reply(Arc::clone(&desk), query))),
                     Err(_) => break,
                 },
                 _ = stopping.changed() => break,
             }
         }
         publisher.abort();
-        if let Err(error) = session.close().await {
+        taker.abort();
+        if let Err(error) = desk.session.close().await {
             debug!(%error, "Zenoh did not close in order");
         }
     }
 }
 
-/// Answers a query (Z2).
-async fn reply(app: Arc<App>, query: Query) {
-    let asked = async {
-        let caller = caller(&app, query.attachment()).await?;
-        let key = key::read(&app.service, query.key_expr().as_str())?;
-        let payload = query.payload().map(|bytes| bytes.to_bytes().into_owned());
-        ask::answer(&app.service, &caller, key, payload.as_deref()).await
+/// Answers a query (Z2, Z4).
+async fn reply(desk: Arc<Desk>, query: Query) {
+    let app = &desk.app;
+    let answered = match app.places.try_acquire() {
+        Ok(_place) => match timeout(app.config.deadline, asked(&desk, &query)).await {
+            Ok(answered) => answered.map_err(Refusal::from),
+            Err(_) => Err(Refusal::new(
+                Code::OutcomeUnknown,
+                "the deadline has passed, and a change may still happen: read before you retry",
+            )),
+        },
+        Err(_) => Err(Refusal::busy("the server has as many requests as it can work on")),
     };
-    let sent = match asked.await {
+    let sent = match answered {
         Ok(bytes) => query.reply(query.key_expr().clone(), bytes).await,
-        Err(error) => {
-            let told = serde_json::to_vec(&problem(&error)).expect("a problem document is JSON");
+        Err(refusal) => {
+            let told = serde_json::to_vec(refusal.problem()).expect("a problem document is JSON");
             query.reply_err(told).await
         }
     };
@@ -129,23 +170,31 @@ async fn reply(app: Arc<App>, query: Query) {
     }
 }
 
+async fn asked(desk: &Desk, query: &Query) -> Result<Vec<u8>, Error> {
+    let caller = caller(desk, query.attachment()).await?;
+    let service = &desk.app.service;
+    if query.key_expr().as_str() == CAPABILITIES {
+        return Ok(convert::capabilities(&service.rollout()).encode_to_vec());
+    }
+    let key = key::read(service, query.key_expr().as_str())?;
+    let payload = query.payload().map(|bytes| bytes.to_bytes().into_owned());
+    ask::answer(service, &caller, key, payload.as_deref()).await
+}
+
 /// Takes a put or a delete (Z2).
-async fn take(app: &Arc<App>, session: &Session, sample: Sample) {
+async fn take(desk: &Desk, sample: Sample) {
     let name = sample.key_expr().as_str();
     let taken = async {
-        let key = key::read(&app.service, name)?;
-        if matches!(key.what, key::What::Changes | key::What::Result(..)) {
-            // What we have published ourselves.
-            return Ok(());
-        }
-        let caller = caller(app, sample.attachment()).await?;
+        let service = &desk.app.service;
+        let key = key::read(service, name)?;
+        let caller = caller(desk, sample.attachment()).await?;
         let payload = sample.payload().to_bytes();
-        if let key::What::InvokeLater(..) = key.what {
-            return ask::invoke_later(app, session, caller, key, &payload);
-        }
-        match sample.kind() {
-            SampleKind::Put => ask::put(&app.service, &caller, key, &payload).await,
-            SampleKind::Delete => ask::delete(&app.service, &caller, key).await,
+        match (sample.kind(), &key.what) {
+            (SampleKind::Put, key::What::InvokeLater(..)) => {
+                ask::invoke_later(&desk.app, &desk.session, caller, key, &payload)
+            }
+            (SampleKind::Put, _) => ask::put(service, &caller, key, &payload).await,
+            (SampleKind::Delete, _) => ask::delete(service, &caller, key).await,
         }
     };
     if let Err(error) = taken.await {
@@ -154,10 +203,11 @@ async fn take(app: &Arc<App>, session: &Session, sample: Sample) {
 }
 
 /// Z3
-async fn caller(app: &App, attachment: Option<&ZBytes>) -> Result<Identity, Error> {
+async fn caller(desk: &Desk, attachment: Option<&ZBytes>) -> Result<Identity, Error> {
+    let service = &desk.app.service;
     let Some(bytes) = attachment else {
-        let has_tokens = app.service.has_tokens().await?;
-        return Ok(if has_tokens { Actor::Anonymous } else { Actor::Local }.into());
+        let is_admin = desk.is_local && !service.has_tokens().await?;
+        return Ok(if is_admin { Actor::Local } else { Actor::Anonymous }.into());
     };
     let refused = || Error::Unauthenticated {
         collection: "*".to_owned(),
@@ -166,34 +216,47 @@ async fn caller(app: &App, attachment: Option<&ZBytes>) -> Result<Identity, Erro
     let bytes = bytes.to_bytes();
     let text = std::str::from_utf8(&bytes).map_err(|_| refused())?;
     let token = text.strip_prefix("Bearer ").unwrap_or(text).trim();
-    app.service.authenticate(token).await?.ok_or_else(refused)
+    service.authenticate(token).await?.ok_or_else(refused)
 }
 
 /// Publishes the changes of objects from now on: what the object is now, without its entries.
-async fn publish(app: Arc<App>, session: Session) {
-    let mut after = match app.service.feed().await {
-        Ok(feed) => feed.last,
-        Err(error) => return warn!(%error, "Zenoh publishes no changes"),
-    };
+async fn publish(desk: Arc<Desk>) {
+    let mut after = None;
     loop {
-        let written = app.service.written();
-        let changes = match app.service.changes(after, ZENOH_CHANGES_PAGE).await {
-            Ok(changes) => changes,
-            Err(error) => return warn!(%error, "Zenoh publishes no more changes"),
-        };
-        let is_end = changes.is_empty();
-        for change in changes {
-            after = change.position();
-            if let Change::Object(change) = change
-                && let Err(error) = publish_one(&session, change).await
-            {
-                debug!(%error, "a change was not published");
+        let written = desk.app.service.written();
+        match publish_page(&desk, after).await {
+            Ok((reached, found)) => {
+                after = Some(reached);
+                if found == 0 {
+                    written.await;
+                }
+            }
+            // What is gone from the feed is gone here, too: it goes on with what comes next.
+            Err(Error::ChangesGone { .. }) => after = None,
+            Err(error) => {
+                warn!(%error, "Zenoh publishes no changes for a moment");
+                sleep(ZENOH_PAUSE).await;
             }
         }
-        if is_end {
-            written.await;
+    }
+}
+
+/// Publishes the changes behind a position, or none and begins at the end; how far it came, and how
+/// many changes there were.
+async fn publish_page(desk: &Desk, after: Option<Position>) -> Result<(Position, usize), Error> {
+    let service = &desk.app.service;
+    let Some(mut reached) = after else { return Ok((service.feed().await?.last, 0)) };
+    let changes = service.changes(reached, ZENOH_CHANGES_PAGE).await?;
+    let found = changes.len();
+    for change in changes {
+        reached = change.position();
+        if let Change::Object(change) = change
+            && let Err(error) = publish_one(&desk.session, change).await
+        {
+            debug!(%error, "a change was not published");
         }
     }
+    Ok((reached, found))
 }
 
 async fn publish_one(session: &Session, change: ObjectChange) -> Result<(), zenoh::Error> {
@@ -237,10 +300,4 @@ fn result_key(
     let [class, function, invocation] =
         [class, function, invocation].map(|text| utf8_percent_encode(text, SEGMENT));
     format!("oprc/{class}/{partition}{object}/results/{function}/async/{invocation}")
-}
-
-/// Whether an endpoint is reached from this machine only.
-fn is_loopback(endpoint: &str) -> bool {
-    let address = endpoint.split_once('/').map_or(endpoint, |(_, address)| address);
-    ["127.", "localhost:", "[::1]:"].iter().any(|prefix| address.starts_with(prefix))
 }

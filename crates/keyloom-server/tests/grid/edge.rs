@@ -81,6 +81,21 @@ async fn a_service_that_does_not_exist_is_unimplemented() {
 }
 
 #[tokio::test]
+async fn a_message_that_cannot_be_read_is_an_argument_error() {
+    let server = Server::start(GRID).await;
+    // The class is a string that is not UTF-8, is longer than the message, or is a number.
+    for message in [&b"\x0a\x01\xff"[..], b"\x0a\x05a", b"\x08\x01"] {
+        let length = u32::try_from(message.len()).unwrap().to_be_bytes();
+        let body = [&[0], &length[..], message].concat();
+        let headers = [("content-type", "application/grpc"), ("te", "trailers")];
+        let path = "/oprc.DataService/Get";
+        let answer = server.send(Method::POST, path, &headers, &body).await;
+        assert_eq!(answer.header("grpc-status"), "3", "{message:?}: {answer:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_web_page_can_send_unasked_is_no_call() {
     let server = Server::start(GRID).await;
     for path in ["/oprc.DataService/Capabilities", "/api/class/order/0/invokes/any"] {

@@ -120,3 +120,19 @@ async fn o12_what_is_written_only_is_hidden_in_lists_and_readable_by_its_id() {
     assert_eq!(server.get(&format!("{OBJECTS}/a")).await.status, 200);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_list_is_of_one_partition_and_auto_is_none() {
+    let server = Server::start(GRID).await;
+    let listed = grid::ListObjectsRequest {
+        cls_id: "order".to_owned(),
+        ..grid::ListObjectsRequest::default()
+    };
+    let mut request = tonic::Request::new(listed);
+    request.metadata_mut().insert("keyloom-partition", "auto".parse().unwrap());
+    let refused = server.data().list_objects(request).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused:?}");
+    let rest = server.get("/api/class/order/auto/objects").await;
+    assert_eq!(rest.problem(), "400 invalid_argument");
+    server.stop().await;
+}

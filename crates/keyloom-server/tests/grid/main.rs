@@ -17,4 +17,6 @@ mod server;
 #[cfg(test)]
 mod triggers;
 #[cfg(test)]
+mod upgrade;
+#[cfg(test)]
 mod zenoh;

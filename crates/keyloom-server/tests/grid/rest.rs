@@ -148,6 +148,15 @@ async fn bad_addresses_and_bodies_are_refused_with_problem_documents() {
     let large = json!({ "entries": { "1": "x".repeat(1 << 20) } });
     let answer = server.json(Method::PUT, &path, &large).await;
     assert_eq!(answer.problem(), "413 limit_exceeded");
+    let many: serde_json::Map<_, _> = (0..1001).map(|n| (format!("k{n}"), json!(n))).collect();
+    let (batch, many) = (format!("{path}/values/batch"), json!({ "values": many }));
+    let answer = server.json(Method::POST, &batch, &many).await;
+    assert_eq!(answer.problem(), "413 limit_exceeded");
+    let target = json!([{ "cls_id": "order", "fn_id": "missing" }]);
+    let event = json!({ "data_trigger": { "1": { "on_create": target } } });
+    let answer = server.json(Method::PUT, &path, &json!({ "event": event })).await;
+    assert_eq!(answer.problem(), "400 invalid_argument");
+    assert!(answer.read()["detail"].as_str().unwrap().contains("missing"), "{answer:?}");
     assert_eq!(server.get(&path).await.problem(), "404 not_found");
     server.stop().await;
 }
@@ -206,5 +215,30 @@ async fn classes_are_created_through_the_api_and_show_what_is_in_them() {
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     assert!(text.contains(r#"keyloom_objects{class="thing",variant="string"} 1"#), "{text}");
     assert!(text.contains("keyloom_string_id_adoption_percent 100"), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn o06_several_entries_are_read_at_once_in_the_order_they_are_asked_for() {
+    let server = Server::start(GRID).await;
+    let path = format!("{OBJECTS}/o/values");
+    let batch = json!({ "values": { "a": 1, "é": 2, "7": 3 } });
+    assert_eq!(server.json(Method::POST, &format!("{path}/batch"), &batch).await.status, 201);
+    let page = server.get(&format!("{path}?key=7&key=none&key=e%CC%81&key=A")).await;
+    assert_eq!(page.status, 200, "{page:?}");
+    let page = page.read();
+    let keys: Vec<&str> = page["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["key"].as_str().unwrap())
+        .collect();
+    assert_eq!((keys, &page["next"]), (vec!["7", "é", "a"], &json!(null)));
+    let both = server.get(&format!("{path}?key=a&prefix=a")).await;
+    assert_eq!(both.problem(), "400 invalid_argument");
+    let many = "key=a&".repeat(1001);
+    assert_eq!(server.get(&format!("{path}?{many}")).await.problem(), "413 limit_exceeded");
+    let absent = server.get(&format!("{OBJECTS}/none/values?key=a")).await;
+    assert_eq!(absent.problem(), "404 not_found");
     server.stop().await;
 }

@@ -14,6 +14,7 @@ use keyloom_api::grid::data_service_client::DataServiceClient;
 use keyloom_engine::schema::Schema;
 use keyloom_engine::{Engine, Options, Rollout};
 use keyloom_server::{Config, ServeError, Service};
+use keyloom_store::OrderedStore;
 use keyloom_store::memory::MemoryStore;
 use serde_json::Value as Json;
 use tokio::sync::oneshot;
@@ -55,9 +56,18 @@ impl Server {
     /// The same, or why it does not start.
     pub(crate) async fn try_with(schema: &str, config: Config) -> Result<Server, ServeError> {
         let store = Arc::new(MemoryStore::new());
-        let engine = Arc::new(Engine::open(store, Options::default()).await.unwrap());
+        let engine = Engine::open(store.clone(), Options::default()).await.unwrap();
         engine.apply_schema(&Schema::from_toml(schema).unwrap(), &mut |_| {}).await.unwrap();
         engine.set_rollout(Rollout::phase(3)).await.unwrap();
+        Server::on(store, config).await
+    }
+
+    /// A server on what is stored already.
+    pub(crate) async fn on(
+        store: Arc<dyn OrderedStore>,
+        config: Config,
+    ) -> Result<Server, ServeError> {
+        let engine = Arc::new(Engine::open(store, Options::default()).await.unwrap());
         let service = Arc::new(Service::new(engine));
         let config = Config { listen: SocketAddr::from(([127, 0, 0, 1], 0)), ..config };
         let listening = keyloom_server::bind(service, config).await?;

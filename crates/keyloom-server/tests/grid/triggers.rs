@@ -184,3 +184,16 @@ async fn a_function_that_does_not_answer_in_its_time_was_not_reached() {
     assert!(answer["headers"]["error"].as_str().unwrap().contains("50 ms"), "{answer}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn functions_that_nobody_waits_for_are_bounded() {
+    let function = Function::start().await;
+    let server = Server::start(&function.schema("").replace("2000", "60000")).await;
+    let path = "/api/class/order/0/invokes/slow?async=true";
+    for _ in 0..256 {
+        assert_eq!(server.post(path, b"").await.status, 202);
+    }
+    assert_eq!(server.post(path, b"").await.problem(), "413 limit_exceeded");
+    assert_eq!(server.get("/api/class/order/0/dead-letters").await.status, 200, "it goes on");
+    server.stop().await;
+}

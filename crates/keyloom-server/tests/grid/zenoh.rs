@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use hyper::Method;
 use keyloom_api::grid::{self, ResponseStatus};
 use keyloom_server::{Config, ZenohEndpoints};
 use prost::Message;
+use serde_json::json;
 use tokio::time::timeout;
 use zenoh::Session;
 use zenoh::sample::SampleKind;
@@ -14,11 +16,19 @@ use crate::server::{GRID, Server};
 
 /// A server with Zenoh, and a session that is connected to it.
 async fn start(schema: &str) -> (Server, Session) {
+    let (server, session) = start_with(schema, Config::default()).await;
+    // Queries are answered as soon as the server has said that it answers them.
+    while ask(&session, "oprc/capabilities", None).await.is_none() {}
+    (server, session)
+}
+
+/// The same, run as told; it may not answer yet.
+async fn start_with(schema: &str, config: Config) -> (Server, Session) {
     // Zenoh does not tell which port it took, so one is chosen that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let endpoint = format!("tcp/{free}");
     let zenoh = ZenohEndpoints { listen: vec![endpoint.clone()], connect: Vec::new() };
-    let server = Server::with(schema, Config { zenoh: Some(zenoh), ..Config::default() }).await;
+    let server = Server::with(schema, Config { zenoh: Some(zenoh), ..config }).await;
     let mut config = zenoh::Config::default();
     for (name, value) in [
         ("mode", "\"client\"".to_owned()),
@@ -27,10 +37,7 @@ async fn start(schema: &str) -> (Server, Session) {
     ] {
         config.insert_json5(name, &value).unwrap();
     }
-    let session = zenoh::open(config).await.unwrap();
-    // Queries are answered as soon as the server has said that it answers them.
-    while ask(&session, "oprc/order/0/objects/list-objects", None).await.is_none() {}
-    (server, session)
+    (server, zenoh::open(config).await.unwrap())
 }
 
 /// The answer to a query: a message or a problem; `None` if nobody answers.
@@ -39,9 +46,22 @@ async fn ask(
     key: &str,
     payload: Option<Vec<u8>>,
 ) -> Option<Result<Vec<u8>, String>> {
+    ask_as(session, None, key, payload).await
+}
+
+/// The same with a token.
+async fn ask_as(
+    session: &Session,
+    token: Option<&str>,
+    key: &str,
+    payload: Option<Vec<u8>>,
+) -> Option<Result<Vec<u8>, String>> {
     let mut query = session.get(key).timeout(Duration::from_secs(10));
     if let Some(payload) = payload {
         query = query.payload(payload);
+    }
+    if let Some(token) = token {
+        query = query.attachment(token);
     }
     let replies = query.await.unwrap();
     let reply = replies.recv_async().await.ok()?;
@@ -58,7 +78,11 @@ async fn read<T: Message + Default>(session: &Session, key: &str, payload: Optio
 
 /// The code of the problem that a query is told.
 async fn refused(session: &Session, key: &str, payload: Option<Vec<u8>>) -> String {
-    let problem = ask(session, key, payload).await.expect("somebody answers").unwrap_err();
+    code(ask(session, key, payload).await)
+}
+
+fn code(answer: Option<Result<Vec<u8>, String>>) -> String {
+    let problem = answer.expect("somebody answers").unwrap_err();
     let problem: serde_json::Value = serde_json::from_str(&problem).unwrap();
     problem["code"].as_str().unwrap().to_owned()
 }
@@ -79,6 +103,13 @@ async fn o01_objects_and_entries_are_the_same_over_zenoh_as_over_rest() {
         assert_eq!(found.metadata.unwrap().version, written.object_version);
         let rest = server.get(&format!("/api/class/order/0/objects/{path}")).await.read();
         assert_eq!(rest["entries"]["1"]["data"], "b25l");
+
+        let two = grid::ValData { data: b"two".to_vec(), r#type: 0 };
+        let more = grid::ObjData { entries: [(2, two)].into(), ..grid::ObjData::default() };
+        let merge = format!("{key}/merge");
+        let merged: grid::ObjData = read(&session, &merge, Some(more.encode_to_vec())).await;
+        assert_eq!(merged.entries.into_keys().collect::<Vec<_>>(), [1, 2]);
+        assert!(merged.metadata.unwrap().version > written.object_version);
 
         let value = grid::ValData { data: b"ann".to_vec(), r#type: 0 };
         let entry = format!("{key}/entries/Name");
@@ -183,6 +214,21 @@ async fn bad_keys_and_payloads_are_told_over_zenoh() {
     let large = object(&vec![0; (1 << 20) + 1]).encode_to_vec();
     let key = "oprc/order/0/objects/1/set";
     assert_eq!(refused(&session, key, Some(large)).await, "limit_exceeded");
+    let value = grid::ValData::default();
+    let values = (0..1001).map(|number| (format!("k{number}"), value.clone())).collect();
+    let many = grid::BatchSetValuesRequest { values, ..grid::BatchSetValuesRequest::default() };
+    let batch = "oprc/order/0/objects/1/batch-set";
+    assert_eq!(refused(&session, batch, Some(many.encode_to_vec())).await, "limit_exceeded");
+    let target = grid::TriggerTarget {
+        cls_id: "order".to_owned(),
+        fn_id: "missing".to_owned(),
+        ..grid::TriggerTarget::default()
+    };
+    let trigger = grid::DataTrigger { on_create: vec![target], ..grid::DataTrigger::default() };
+    let data_trigger = [(1, trigger)].into();
+    let event = grid::ObjectEvent { data_trigger, ..grid::ObjectEvent::default() };
+    let watched = grid::ObjData { event: Some(event), ..object(b"x") }.encode_to_vec();
+    assert_eq!(refused(&session, key, Some(watched)).await, "invalid_argument");
     assert_eq!(refused(&session, "oprc/order/0/objects/1", None).await, "not_found");
     session.close().await.unwrap();
     server.stop().await;
@@ -190,8 +236,90 @@ async fn bad_keys_and_payloads_are_told_over_zenoh() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn zenoh_that_others_can_reach_needs_tokens() {
-    let zenoh = ZenohEndpoints { listen: vec!["tcp/0.0.0.0:0".to_owned()], connect: Vec::new() };
-    let refused = Server::try_with(GRID, Config { zenoh: Some(zenoh), ..Config::default() }).await;
-    let message = refused.err().unwrap().to_string();
-    assert!(message.contains("can be reached from other machines"), "{message}");
+    for (listen, connect) in [
+        (Some("tcp/0.0.0.0:0"), None),
+        (Some("tcp/127.evil.example:7447"), None),
+        (Some("0.0.0.0:7447"), None),
+        (Some("tcp/127.0.0.1:0"), Some("tcp/192.0.2.1:7447")),
+    ] {
+        let listed = |endpoint: Option<&str>| endpoint.map(str::to_owned).into_iter().collect();
+        let zenoh = ZenohEndpoints { listen: listed(listen), connect: listed(connect) };
+        let config = Config { zenoh: Some(zenoh), ..Config::default() };
+        let message = Server::try_with(GRID, config).await.err().unwrap().to_string();
+        assert!(message.contains("there is no token yet"), "{listen:?} {connect:?}: {message}");
+        let named = connect.or(listen).unwrap();
+        assert!(message.contains(named), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_in_the_attachment_says_who_asks_over_zenoh() {
+    let (server, session) = start(GRID).await;
+    let order = "oprc/order/0/objects/1";
+    let set = (format!("{order}/set"), object(b"x").encode_to_vec());
+    let admin = json!({ "subject": "ops", "role": "admin" });
+    let admin = server.json(Method::POST, "/v1/tokens", &admin).await.read();
+    let admin = admin["token"].as_str().unwrap();
+    let reader = json!({ "subject": "eve", "scopes": { "order": ["read"] } });
+    let bearer = format!("Bearer {admin}");
+    let headers = [("content-type", "application/json"), ("authorization", bearer.as_str())];
+    let body = reader.to_string();
+    let reader = server.send(Method::POST, "/v1/tokens", &headers, body.as_bytes()).await.read();
+    let reader = reader["token"].as_str().unwrap();
+
+    let written = ask_as(&session, Some(admin), &set.0, Some(set.1.clone())).await.unwrap();
+    assert!(written.is_ok(), "{written:?}");
+    assert!(ask_as(&session, Some(&bearer), order, None).await.unwrap().is_ok());
+    assert!(ask_as(&session, Some(reader), order, None).await.unwrap().is_ok());
+    let write = ask_as(&session, Some(reader), &set.0, Some(set.1.clone())).await;
+    assert_eq!(code(write), "forbidden");
+    assert_eq!(code(ask_as(&session, Some("nonsense"), order, None).await), "unauthenticated");
+    assert_eq!(refused(&session, order, None).await, "unauthenticated", "there are tokens now");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_finds_no_place_is_told_that_the_server_is_busy() {
+    let config = Config { requests_max: 0, ..Config::default() };
+    let (server, session) = start_with(GRID, config).await;
+    let answer = loop {
+        if let Some(answer) = ask(&session, "oprc/order/0/objects/1", None).await {
+            break answer;
+        }
+    };
+    assert_eq!(code(Some(answer)), "unavailable");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn capabilities_are_told_over_zenoh_and_follow_the_rollout() {
+    let (server, session) = start(GRID).await;
+    for (phase, expected) in [(3, true), (0, false)] {
+        server.json(Method::PUT, "/api/rollout", &json!({ "phase": phase })).await;
+        let able: grid::CapabilitiesResponse = read(&session, "oprc/capabilities", None).await;
+        assert_eq!((able.string_ids, able.string_entry_keys), (expected, expected));
+    }
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_asynchronous_call_that_is_refused_is_answered_where_its_result_is_awaited() {
+    let (server, session) = start(GRID).await;
+    let results = session.declare_subscriber("oprc/order/0/results/**").await.unwrap();
+    let answer = loop {
+        let call = grid::InvocationRequest::default().encode_to_vec();
+        session.put("oprc/order/0/invokes/none/async/mine", call).await.unwrap();
+        // A subscription has reached the server when a result arrives.
+        if let Ok(answer) = timeout(Duration::from_millis(500), results.recv_async()).await {
+            break answer.unwrap();
+        }
+    };
+    assert_eq!(answer.key_expr().as_str(), "oprc/order/0/results/none/async/mine");
+    let answer = grid::InvocationResponse::decode(&*answer.payload().to_bytes()).unwrap();
+    assert_eq!(answer.status(), ResponseStatus::InvalidRequest);
+    session.close().await.unwrap();
+    server.stop().await;
 }

@@ -82,6 +82,7 @@ fn expected(operation: &str) -> (Need, Json) {
         "setValue" => (Need::Write, json!(2)),
         "batchValues" => (Need::Write, json!({"values": {"1": 2}})),
         "putClass" => (Need::Admin, json!({"partitions": 1})),
+        "rewriteClass" => (Need::Admin, json!({})),
         "setRollout" => (Need::Admin, json!({"phase": 0})),
         "listObjects" | "listValues" | "invocationResult" | "deadLetters" => {
             (Need::Read, Json::Null)
