@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 
 use serde_json::Value as Json;
 use tempfile::TempDir;
@@ -14,6 +15,8 @@ pub(crate) struct Server {
     folder: TempDir,
     child: Child,
     pub(crate) url: String,
+    /// What it prints behind the line with its address.
+    said: Receiver<String>,
 }
 
 /// What was answered.
@@ -41,8 +44,9 @@ impl Server {
         let file = folder.path().join("schema.toml");
         std::fs::write(&file, schema).unwrap();
         let (data, file) = (folder.path().join("data"), file.display().to_string());
-        let (child, url) = serve(environment, &data, &[&["--schema", &file], options].concat());
-        Server { folder, child, url }
+        let options = [&["--schema", &file], options].concat();
+        let (child, url, said) = serve(environment, &data, &options);
+        Server { folder, child, url, said }
     }
 
     /// The folder of the database.
@@ -55,6 +59,15 @@ impl Server {
         let path = self.folder.path().join(name);
         std::fs::write(&path, content).unwrap();
         path.display().to_string()
+    }
+
+    /// What it prints behind its address, up to a line with these words.
+    pub(crate) fn said_until(&self, words: &str) -> Vec<String> {
+        let mut said = Vec::new();
+        while !said.last().is_some_and(|line: &String| line.contains(words)) {
+            said.push(self.said.recv().expect("the server says more"));
+        }
+        said
     }
 
     /// Ends the server; the database can then be opened.
@@ -144,7 +157,7 @@ fn serve(
     environment: &[(&str, &str)],
     data: &std::path::Path,
     options: &[&str],
-) -> (Child, String) {
+) -> (Child, String, Receiver<String>) {
     let data = data.display().to_string();
     let line = ["serve", "--listen", "127.0.0.1:0", "--data", &data];
     let mut child = Command::new(env!("CARGO_BIN_EXE_keyloom"))
@@ -161,6 +174,12 @@ fn serve(
         line.split_whitespace().find(|word| word.starts_with("http")).map(str::to_owned)
     });
     // What else it prints is read, so that it never waits for a reader.
-    std::thread::spawn(move || lines.for_each(drop));
-    (child, address.expect("the server says where it is"))
+    let (sender, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in lines {
+            // Most tests do not listen.
+            let _ = sender.send(line.unwrap());
+        }
+    });
+    (child, address.expect("the server says where it is"), said)
 }

@@ -3,6 +3,9 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
+use keyloom_api::grid::data_service_client::DataServiceClient;
+use keyloom_api::grid::{CapabilitiesRequest, CapabilitiesResponse};
+use tonic::transport::{ClientTlsConfig, Endpoint};
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
@@ -38,8 +41,34 @@ fn tls_answers_who_trusts_the_certificate_and_nobody_else() {
     let refused = trusting(&other.certificate).get(&health).call().unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
 
+    let able = capabilities(&server.url, &pair.certificate).unwrap();
+    assert!(able.granular_entry_storage, "{able:?}");
+    assert!(capabilities(&server.url, &other.certificate).is_err());
+
     let said = said_in_plain_text(server.url.trim_start_matches("https://"));
     assert!(!said.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn a_demo_says_what_to_try_and_each_line_of_it_works() {
+    let server = Server::start_with(SCHEMA, &["--demo"]);
+    let said = server.said_until("All there is");
+    let loaded = "loaded: 240 approvals, 6 users, 3 tags, 90 votes, 12 sticker tags, 4 objects";
+    assert_eq!(said[0], loaded);
+    let curls: Vec<&str> = said.iter().filter_map(|line| line.strip_prefix("curl ")).collect();
+    assert_eq!(curls.len(), 7, "{said:?}");
+    for curl in curls {
+        let quoted: Vec<&str> = curl.split('\'').collect();
+        let url = quoted[1];
+        let agent = Agent::config_builder().http_status_as_error(false).build().new_agent();
+        let reply = match quoted.get(3) {
+            None => agent.get(url).call().unwrap(),
+            Some(body) => agent.post(url).content_type("application/json").send(*body).unwrap(),
+        };
+        let expected = if url.contains("comment.prefix") { 400 } else { 200 };
+        let expected = if quoted.len() > 3 { 201 } else { expected };
+        assert_eq!(reply.status(), expected, "{curl}");
+    }
 }
 
 #[test]
@@ -111,6 +140,20 @@ impl Pair {
         let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
         Pair { certificate: made.cert.pem(), key: made.signing_key.serialize_pem() }
     }
+}
+
+/// What a client of the grid that trusts this certificate only hears over gRPC.
+fn capabilities(url: &str, certificate: &str) -> Result<CapabilitiesResponse, String> {
+    let certificate = tonic::transport::Certificate::from_pem(certificate);
+    let tls = ClientTlsConfig::new().ca_certificate(certificate);
+    let asked = async {
+        let endpoint = Endpoint::from_shared(url.to_owned())?.tls_config(tls)?;
+        let mut client = DataServiceClient::new(endpoint.connect().await?);
+        let answer = client.capabilities(CapabilitiesRequest {}).await;
+        Ok::<_, tonic::transport::Error>(answer.unwrap().into_inner())
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(asked).map_err(|error| error.to_string())
 }
 
 /// A client that trusts this certificate only.

@@ -4,6 +4,7 @@
 //!     been typed. A step that does not go as told ends the demo with an error.
 
 mod guide;
+mod objects;
 mod sample;
 mod served;
 mod story;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use keyloom_engine::schema::Schema;
 use keyloom_engine::{Engine, RealSystem, System};
 
-use super::SCHEMAS;
 use super::sample::{self, Sample};
+use super::{SCHEMAS, objects};
 use crate::output::Output;
 use crate::problem::Failure;
 
@@ -22,6 +22,7 @@ pub(in crate::commands) async fn load(engine: &Engine) -> Result<Served, Failure
     for text in SCHEMAS {
         schema.merge(Schema::from_toml(text)?)?;
     }
+    schema.merge(objects::schema()?)?;
     engine.apply_schema(&schema, &mut |_| {}).await?;
     let all = keyloom_engine::Query::default();
     let stored = engine.count(&keyloom_engine::Actor::Local, "approvals", &all).await?.count;
@@ -29,7 +30,10 @@ pub(in crate::commands) async fn load(engine: &Engine) -> Result<Served, Failure
         return Ok(Served { sample: None });
     }
     let now = i64::try_from(RealSystem.now_micros() / 60_000_000).unwrap_or(0) * 60_000;
-    Ok(Served { sample: Some(sample::load(engine, now).await?) })
+    let mut sample = sample::load(engine, now).await?;
+    let objects = objects::load(engine).await?;
+    sample.counts = format!("{}, {objects} objects", sample.counts);
+    Ok(Served { sample: Some(sample) })
 }
 
 impl Served {
@@ -60,6 +64,11 @@ impl Served {
                 "a question that no key serves: the answer names the key to add",
                 format!("curl '{approvals}/documents?comment.prefix=urgent'"),
             ),
+            (
+                "the orders of the object grid, and one of them by its name",
+                format!("curl '{base}/api/class/order/0/objects?prefix=ord_'"),
+            ),
+            ("", format!("curl '{base}/api/class/order/0/objects/ord_2026_11_00017'")),
             (
                 "follow every change, and in another terminal make one",
                 format!("curl -N '{base}/v1/changes?after=end'"),
