@@ -26,9 +26,13 @@ use crate::workload::Workload;
 pub(super) enum Ask {
     /// These addresses, around and around.
     Get(Vec<String>),
-    /// To create approvals from this number on.
+    /// To create approvals from this number on, several in each request.
     Create { workload: Workload, from: u64 },
 }
+
+/// The documents of one request that creates: as many as make it so heavy that the clients can ask
+/// for more than the server can do, although they share its machine.
+pub(super) const BATCH: u64 = 10;
 
 /// How much is asked, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -183,9 +187,14 @@ fn question(ask: &Ask, number: u64) -> Outcome<Request<Full<Bytes>>> {
             request(Method::GET, path, Bytes::new())
         }
         Ask::Create { workload, from } => {
-            let approval = workload.approval(from + number);
-            let body = format!("{{\"data\":{}}}", approval.json);
-            request(Method::POST, "/v1/collections/approvals/documents", body.into())
+            let first = from + number * BATCH;
+            let creates = (first..first + BATCH).map(|number| {
+                let data = workload.approval(number).json;
+                format!(r#"{{"op":"create","collection":"approvals","data":{data}}}"#)
+            });
+            let creates = creates.collect::<Vec<_>>().join(",");
+            let body = format!(r#"{{"operations":[{creates}]}}"#);
+            request(Method::POST, "/v1/batch", body.into())
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::machine;
 use crate::outcome::Outcome;
 use crate::workload::{LIST_LIMIT, Reading, Workload, id, user};
 pub(crate) use client::percentile;
-use client::{Ask, Load, Tally};
+use client::{Ask, BATCH, Load, Tally};
 pub(crate) use report::render;
 
 /// Connections of a measurement that the server can keep up with.
@@ -57,7 +57,7 @@ pub(crate) struct Findings {
     /// Requests per second of each round: bare and Keyloom.
     pub(crate) get: Vec<(f64, f64)>,
     pub(crate) newest: Vec<(f64, f64)>,
-    /// Durable creates at the rate that they come back with, and at four times that rate.
+    /// Durable batches at the rate that they come back with, and at four times that rate.
     pub(crate) sustained: Tally,
     pub(crate) overloaded: Tally,
     /// Resident bytes of the server under steady load.
@@ -101,7 +101,7 @@ pub(crate) fn run(program: &Path, settings: Settings, log: &mut dyn Write) -> Ou
     Ok(findings)
 }
 
-/// Durable creates: as many as come back, then four times as many.
+/// Durable batches: as many as come back, then four times as many.
 fn overload(
     runtime: &Runtime,
     keyloom: &Host,
@@ -111,12 +111,12 @@ fn overload(
 ) -> Outcome<()> {
     let Settings { documents, turn, .. } = settings;
     let workload = Workload { documents };
-    writeln!(log, "durable creates, sustained and overloaded")?;
+    writeln!(log, "durable batches, sustained and overloaded")?;
     let creates = |from| Ask::Create { workload, from: documents + from };
     let sustained = Load { connections: 4 * CONNECTIONS, lasts: 2 * turn, rate: None };
     let tally = runtime.block_on(client::drive(keyloom.address, creates(0), sustained))?;
     let rate = tally.all_succeeded()? * OVERLOAD;
-    let asked = u64::try_from(tally.succeeded).unwrap_or(u64::MAX);
+    let asked = u64::try_from(tally.succeeded).unwrap_or(u64::MAX).saturating_mul(BATCH);
     findings.sustained = tally;
     let load = Load { connections: OVERLOAD_CONNECTIONS, lasts: 2 * turn, rate: Some(rate) };
     findings.overloaded = runtime.block_on(client::drive(keyloom.address, creates(asked), load))?;

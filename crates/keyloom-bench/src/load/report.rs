@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::client::BATCH;
 use super::client::{Tally, count, percentile};
 use super::{CONNECTIONS, Findings, OVERLOAD, OVERLOAD_CONNECTIONS};
 use crate::figures::median;
@@ -25,9 +26,10 @@ pub(crate) fn render(circumstances: &Circumstances, findings: &mut Findings) -> 
     let _ = writeln!(text, "{}", rates(findings));
     let _ = writeln!(
         text,
-        "### Too much of it\n\nDurable creates: as many as come back, then {OVERLOAD} times that \
-         rate, or as much of it as the clients manage, from {OVERLOAD_CONNECTIONS} connections. \
-         Latencies are those of the requests that were done, from when they were sent.\n\n{}",
+        "### Too much of it\n\nDurable batches of {BATCH} creates: as many as come back, then \
+         {OVERLOAD} times that rate, or as much of it as the clients manage, from \
+         {OVERLOAD_CONNECTIONS} connections. Latencies are those of the requests that were done, \
+         from when they were sent.\n\n{}",
         loads(findings)
     );
     let _ = writeln!(text, "### Memory\n\n{}", memory(findings));
