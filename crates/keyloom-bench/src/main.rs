@@ -41,6 +41,10 @@ use outcome::Outcome;
 use report::Circumstances;
 use workload::Workload;
 
+/// The allocator that the server has (see `keyloom-cli`), so that what is measured is what is used.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Where the report goes with `--write-docs`.
 const DOCUMENT: &str = "docs/benchmarks.md";
 

@@ -34,6 +34,11 @@ use args::Args;
 use output::{Format, Output};
 use problem::Failure;
 
+/// A call over the network allocates some hundred times, on one thread, and frees on another: with
+/// the allocator of the system that is a sixth of what it costs.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What the last panic said.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
 
