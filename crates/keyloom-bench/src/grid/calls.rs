@@ -6,14 +6,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper::{Request, Response, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyloom_api::grid::data_service_client::DataServiceClient;
 use keyloom_api::grid::{
     BatchSetValuesRequest, ObjData, SetKeyRequest, SetObjectRequest, SingleKeyRequest,
     SingleObjectRequest, ValData,
 };
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tonic::transport::{Channel, Endpoint};
+use tonic::body::Body;
+use tower::service_fn;
+use tower::util::BoxCloneService;
 
 use super::{CLASS, ENTRIES, entry_key, string_id, value};
 use crate::outcome::Outcome;
@@ -24,6 +31,10 @@ pub(super) const IN_FLIGHT: u64 = 64;
 
 /// How many entries a batch sets.
 const BATCH: u64 = 50;
+
+/// One connection. What a channel of tonic adds to it (a queue, reconnecting, balancing) would cost
+/// the clients as much as the server spends on a call, and they share the machine with it.
+type Connection = BoxCloneService<Request<Body>, Response<Incoming>, hyper::Error>;
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,9 +92,9 @@ impl Call {
 /// Calls until the time is over; calls per second.
 pub(super) async fn drive(address: SocketAddr, errand: Errand, lasts: Duration) -> Outcome<f64> {
     let mut clients = Vec::new();
+    let origin: Uri = format!("http://{address}").parse()?;
     for _ in 0..CONNECTIONS {
-        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect().await?;
-        clients.push(DataServiceClient::new(channel));
+        clients.push(DataServiceClient::with_origin(connect(address).await?, origin.clone()));
     }
     let number = Arc::new(AtomicU64::new(errand.round * 1_000_003));
     let done = Arc::new(AtomicU64::new(0));
@@ -107,8 +118,16 @@ pub(super) async fn drive(address: SocketAddr, errand: Errand, lasts: Duration) 
     Ok(f64::from(done) / started.elapsed().as_secs_f64())
 }
 
+async fn connect(address: SocketAddr) -> Outcome<Connection> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(BoxCloneService::new(service_fn(move |request| sender.clone().send_request(request))))
+}
+
 impl Errand {
-    async fn call(self, client: &mut DataServiceClient<Channel>, number: u64) -> Outcome<()> {
+    async fn call(self, client: &mut DataServiceClient<Connection>, number: u64) -> Outcome<()> {
         let Errand { call, objects, .. } = self;
         let cls_id = CLASS.to_owned();
         let object_id_str = Some(string_id(number % objects));
