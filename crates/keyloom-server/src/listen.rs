@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::Body;
 use axum::http::{Request, Response};
+use http_body_util::Either;
 use hyper::body::Incoming;
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
@@ -92,7 +92,7 @@ pub enum ServeError {
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
-    router: Router,
+    doors: Arc<Doors>,
     app: Arc<App>,
     stop: watch::Sender<bool>,
     tls: Option<TlsAcceptor>,
@@ -128,8 +128,9 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
         stopping,
         config,
     });
-    let router = rest::layered(rest::router(&app), cors).merge(grpc::router(&app));
-    Ok(Listening { listener, address, router, app, stop, tls, zenoh })
+    let rest = rest::layered(rest::router(&app), cors);
+    let doors = Arc::new(Doors { rest, grpc: grpc::Services::new(Arc::clone(&app)) });
+    Ok(Listening { listener, address, doors, app, stop, tls, zenoh })
 }
 
 impl Listening {
@@ -140,7 +141,7 @@ impl Listening {
 
     /// Serves until `stopped` is done, and then until all requests are finished.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Listening { listener, router, app, stop, tls, zenoh, .. } = self;
+        let Listening { listener, doors, app, stop, tls, zenoh, .. } = self;
         let connections = Arc::new(Semaphore::new(app.config.connections_max));
         let graceful = GracefulShutdown::new();
         let keeper =
@@ -160,8 +161,9 @@ impl Listening {
             match accepted {
                 Ok((stream, peer)) => {
                     let place = Arc::clone(&connections).try_acquire_owned().ok();
-                    let door = Door { router: router.clone(), app: Arc::clone(&app), peer, place };
-                    tokio::spawn(door.serve(stream, tls.clone(), graceful.watcher()));
+                    let (doors, app) = (Arc::clone(&doors), Arc::clone(&app));
+                    let connection = Connection { doors, app, peer, place };
+                    tokio::spawn(connection.serve(stream, tls.clone(), graceful.watcher()));
                 }
                 Err(error) => {
                     warn!(%error, "a connection was not accepted");
@@ -185,15 +187,21 @@ impl Listening {
     }
 }
 
+/// What answers on a connection.
+struct Doors {
+    rest: Router,
+    grpc: grpc::Services,
+}
+
 /// What serves one connection.
-struct Door {
-    router: Router,
+struct Connection {
+    doors: Arc<Doors>,
     app: Arc<App>,
     peer: SocketAddr,
     place: Option<OwnedSemaphorePermit>,
 }
 
-impl Door {
+impl Connection {
     async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>, watcher: Watcher) {
         // Small answers go out at once; a client would wait for them otherwise.
         let _ = stream.set_nodelay(true);
@@ -206,13 +214,19 @@ impl Door {
     }
 
     async fn speak(self, stream: impl Read + Write + Unpin + Send + 'static, watcher: Watcher) {
-        let Door { router, app, peer, place } = self;
+        let Connection { doors, app, peer, place } = self;
         let is_refused = place.is_none();
         let answer = service_fn(move |mut request: Request<Incoming>| {
-            let router = router.clone();
+            let doors = Arc::clone(&doors);
             request.extensions_mut().insert(Peer(peer));
-            let answer = handle(router, request, is_refused);
-            async move { Ok::<Response<Body>, Infallible>(answer.await) }
+            async move {
+                // L1
+                let answer = match is_refused {
+                    true => rest::too_many_connections().map(Either::Left),
+                    false => doors.answer(request).await,
+                };
+                Ok::<_, Infallible>(answer)
+            }
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);
@@ -224,14 +238,16 @@ impl Door {
     }
 }
 
-async fn handle(router: Router, request: Request<Incoming>, is_refused: bool) -> Response<Body> {
-    if is_refused {
-        // L1
-        return rest::too_many_connections();
-    }
-    match router.oneshot(request).await {
-        Ok(response) => response,
-        Err(never) => match never {},
+impl Doors {
+    async fn answer(&self, request: Request<Incoming>) -> Response<grpc::Body> {
+        let request = match self.grpc.answer(request).await {
+            Ok(response) => return response,
+            Err(request) => request,
+        };
+        match self.rest.clone().oneshot(request).await {
+            Ok(response) => response.map(Either::Left),
+            Err(never) => match never {},
+        }
     }
 }
 

@@ -8,16 +8,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::FromRequestParts;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use http_body_util::Either;
+use hyper::body::Incoming;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
+use tower::Service;
 use tracing::field::Empty;
 use tracing::{Instrument, debug, debug_span};
 
 use super::status::{CODE, invalid, refused};
+use super::{Body, Methods};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::rest::Refusal;
@@ -25,16 +28,13 @@ use crate::rest::Refusal;
 /// The time that a client gives a call: digits and a unit.
 const TIMEOUT: &str = "grpc-timeout";
 
-/// What a call needs to know of its service.
-#[derive(Clone)]
-pub(super) struct Passage {
-    pub(super) app: Arc<App>,
-    pub(super) service: &'static str,
-}
-
 /// Lets a call through to its service.
-pub(super) async fn pass(State(passage): State<Passage>, request: Request, next: Next) -> Response {
-    let Passage { app, service } = passage;
+pub(super) async fn pass(
+    app: &Arc<App>,
+    service: &'static str,
+    methods: Methods,
+    request: Request<Incoming>,
+) -> Response<Body> {
     let begun = Instant::now();
     app.metrics.begin();
     let span = debug_span!(
@@ -49,12 +49,16 @@ pub(super) async fn pass(State(passage): State<Passage>, request: Request, next:
     let response = match app.places.try_acquire() {
         Ok(_place) if !is_grpc(request.headers()) => {
             let detail = "a call has the type application/grpc";
-            Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE).into_response()
+            let refusal = Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+            refusal.into_response().map(Either::Left)
         }
-        Ok(_place) => answer(&app, request, next).instrument(span.clone()).await,
+        Ok(_place) => {
+            let answer = answer(app, methods, request).instrument(span.clone()).await;
+            answer.map(Either::Right)
+        }
         Err(_) => {
             let busy = Refusal::busy("the server has as many requests as it can work on");
-            refused(&busy).into_http()
+            refused(&busy).into_http().map(Either::Right)
         }
     };
     // Where there is no status yet, the answer has begun, and went well so far.
@@ -72,7 +76,11 @@ pub(super) async fn pass(State(passage): State<Passage>, request: Request, next:
     response
 }
 
-async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
+async fn answer(
+    app: &Arc<App>,
+    mut methods: Methods,
+    request: Request<Incoming>,
+) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
     let time = given(&parts.headers).unwrap_or(app.config.deadline).min(app.config.deadline);
     let work = async move {
@@ -82,7 +90,10 @@ async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
             Err(refusal) => return refused(&refusal).into_http(),
         };
         parts.extensions.insert(caller);
-        blame(next.run(Request::from_parts(parts, body)).await)
+        match methods.call(Request::from_parts(parts, body)).await {
+            Ok(response) => blame(response),
+            Err(never) => match never {},
+        }
     };
     match timeout(time, work).await {
         Ok(response) => response,
@@ -94,7 +105,7 @@ async fn answer(app: &Arc<App>, request: Request, next: Next) -> Response {
 }
 
 /// What goes wrong inside carries a code of ours; without one, the message could not be read (E4).
-fn blame(response: Response) -> Response {
+fn blame(response: Response<tonic::body::Body>) -> Response<tonic::body::Body> {
     match Status::from_header_map(response.headers()) {
         Some(status)
             if status.code() == Code::Internal && !status.metadata().contains_key(CODE) =>
