@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use keyloom_key::{EntryKey, ObjectKey, ObjectRecord, StoredKey};
+use keyloom_key::{EntryKey, ObjectKey, ObjectRecord};
 use keyloom_store::{Direction, Entry, KeyRange, ScanOptions, Snapshot, Stamp, Stored};
 
 use super::record::{LegacyObject, Metadata, decode_event};
@@ -164,22 +164,7 @@ impl State {
         if page.len() == limit {
             return Err(Error::corrupt("an object has more entries than it may"));
         }
-        let mut state = State::default();
-        for Entry { key, stored } in page {
-            let (.., read) = StoredKey::read(&key).map_err(|e| Error::corrupt(e.to_string()))?;
-            let StoredKey::Record { record, .. } = read else { continue };
-            match record {
-                ObjectRecord::Metadata => {
-                    state.metadata = Some((Metadata::decode(&stored.value)?, stored.stamp));
-                }
-                ObjectRecord::Event => state.event = Some(decode_event(&stored.value)?),
-                ObjectRecord::Entry(key) => state.add(key, stored, Layout::Now)?,
-                ObjectRecord::LengthEntry(key) => state.add(key, stored, Layout::Length)?,
-            }
-        }
-        if state.metadata.is_none() {
-            return Err(Error::corrupt("an object has entries, but no metadata"));
-        }
+        let mut state = State::of_page(keys, page)?;
         if state.entries.iter().any(|entry| entry.layout == Layout::Length) {
             state.entries.sort_by(|one, two| one.key.cmp(&two.key));
             // An entry that lies in both layouts was written since: the new one holds.
@@ -193,6 +178,25 @@ impl State {
                 }
                 same
             });
+        }
+        Ok(state)
+    }
+
+    /// What some records of an object say; the metadata is one of them.
+    fn of_page(keys: &ObjectKey, page: Vec<Entry>) -> Result<State, Error> {
+        let mut state = State { entries: Vec::with_capacity(page.len()), ..State::default() };
+        for Entry { key, stored } in page {
+            match keys.read(&key).map_err(|error| Error::corrupt(error.to_string()))? {
+                ObjectRecord::Metadata => {
+                    state.metadata = Some((Metadata::decode(&stored.value)?, stored.stamp));
+                }
+                ObjectRecord::Event => state.event = Some(decode_event(&stored.value)?),
+                ObjectRecord::Entry(key) => state.add(key, stored, Layout::Now)?,
+                ObjectRecord::LengthEntry(key) => state.add(key, stored, Layout::Length)?,
+            }
+        }
+        if state.metadata.is_none() {
+            return Err(Error::corrupt("an object has entries, but no metadata"));
         }
         Ok(state)
     }

@@ -14,14 +14,20 @@ pub struct NumericId(u64);
 impl NumericId {
     /// Reads un-padded decimal digits.
     pub fn parse(text: &str) -> Result<Self, IdentityError> {
-        let invalid = |problem| IdentityError::NumericId { found: excerpt(text), problem };
+        Self::read(text)
+            .map_err(|problem| IdentityError::NumericId { found: excerpt(text), problem })
+    }
+
+    /// Reads un-padded decimal digits, or tells why they are none: most texts that are asked are
+    /// none, and spelling an error for each would cost more than reading it.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(invalid("it is not a row of digits"));
+            return Err("it is not a row of digits");
         }
         if text.len() > 1 && text.starts_with('0') {
-            return Err(invalid("it has a leading zero"));
+            return Err("it has a leading zero");
         }
-        text.parse().map(Self).map_err(|_| invalid("it does not fit 64 bits"))
+        text.parse().map(Self).map_err(|_| "it does not fit 64 bits")
     }
 
     /// The identity with this number.

@@ -132,6 +132,13 @@ impl ObjectKey {
         (self.with(NUMERIC_ENTRY, &[]), self.end())
     }
 
+    /// Which record of this object stands under a key.
+    pub fn read(&self, key: &[u8]) -> Result<ObjectRecord, ObjectDecodeError> {
+        let problem = "it is the key of another object";
+        let rest = key.strip_prefix(self.prefix.as_slice());
+        read_record(rest.ok_or(ObjectDecodeError { problem })?)
+    }
+
     /// The first key behind all records: where the next object begins.
     #[must_use]
     pub fn end(&self) -> Vec<u8> {
@@ -191,7 +198,13 @@ impl StoredKey {
         let stored = match (head.space, rest) {
             (Space::LegacyObject, number) => Self::Legacy(number_of(number)?),
             (Space::Object, [0, number @ ..]) => Self::Directory(number_of(number)?),
-            (Space::Object, rest) => read_record(rest)?,
+            (Space::Object, rest) => {
+                let nul = rest.iter().position(|byte| *byte == 0).ok_or(CUT_OFF)?;
+                let (spelling, rest) = rest.split_at_checked(nul).ok_or(CUT_OFF)?;
+                let id = ObjectId::from_spelling(spelling)?;
+                let rest = rest.get(1..).unwrap_or_default();
+                Self::Record { id, record: read_record(rest)? }
+            }
             _ => return Err(ObjectDecodeError { problem: "it is not a key of an object" }),
         };
         Ok((head.collection, head.template, stored))
@@ -210,27 +223,24 @@ fn number_of(bytes: &[u8]) -> Result<u64, ObjectDecodeError> {
     bytes.try_into().map(u64::from_be_bytes).map_err(|_| ObjectDecodeError { problem })
 }
 
-fn read_record(rest: &[u8]) -> Result<StoredKey, ObjectDecodeError> {
-    let nul = rest.iter().position(|byte| *byte == 0).ok_or(CUT_OFF)?;
-    let (spelling, rest) = rest.split_at_checked(nul).ok_or(CUT_OFF)?;
-    let id = ObjectId::from_spelling(spelling)?;
-    let record = match rest {
-        [0, METADATA] => ObjectRecord::Metadata,
-        [0, EVENT] => ObjectRecord::Event,
-        [0, NUMERIC_ENTRY, number @ ..] => {
+/// Reads what stands behind the NUL of an identity.
+fn read_record(rest: &[u8]) -> Result<ObjectRecord, ObjectDecodeError> {
+    Ok(match rest {
+        [METADATA] => ObjectRecord::Metadata,
+        [EVENT] => ObjectRecord::Event,
+        [NUMERIC_ENTRY, number @ ..] => {
             let problem = "a numeric entry key does not have 4 bytes";
             let number = number.try_into().map_err(|_| ObjectDecodeError { problem })?;
             ObjectRecord::Entry(EntryKey::Numeric(u32::from_be_bytes(number)))
         }
-        [0, LENGTH_ENTRY, rest @ ..] => {
+        [LENGTH_ENTRY, rest @ ..] => {
             let (length, text) = varint::read(rest)?;
             if length != text.len() {
                 return Err(ObjectDecodeError { problem: "a length is wrong" });
             }
             ObjectRecord::LengthEntry(EntryKey::String(stored_text(text)?))
         }
-        [0, STRING_ENTRY, text @ ..] => ObjectRecord::Entry(EntryKey::String(stored_text(text)?)),
+        [STRING_ENTRY, text @ ..] => ObjectRecord::Entry(EntryKey::String(stored_text(text)?)),
         _ => return Err(ObjectDecodeError { problem: "its record type is unknown" }),
-    };
-    Ok(StoredKey::Record { id, record })
+    })
 }

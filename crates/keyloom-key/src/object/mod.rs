@@ -61,7 +61,7 @@ impl ObjectId {
     /// (I1).
     pub fn string(text: &str, bytes_max: usize) -> Result<Self, IdentityError> {
         let id = StringId::parse(text, bytes_max)?;
-        match NumericId::parse(id.as_str()) {
+        match NumericId::read(id.as_str()) {
             Ok(number) => Ok(Self::Numeric(number.get())),
             Err(_) => Ok(Self::String(ObjectText(id))),
         }

@@ -190,6 +190,10 @@ proptest! {
         prop_assert_eq!(read(&keys.metadata()), record(ObjectRecord::Metadata));
         prop_assert_eq!(read(&keys.event()), record(ObjectRecord::Event));
         prop_assert_eq!(read(&keys.entry(&key)), record(ObjectRecord::Entry(key.clone())));
+        let own = |key: &[u8]| keys.read(key).unwrap();
+        prop_assert_eq!(own(&keys.metadata()), ObjectRecord::Metadata);
+        prop_assert_eq!(own(&keys.entry(&key)), ObjectRecord::Entry(key.clone()));
+        prop_assert!(keys.read(&keys.tombstone()).is_err());
         if let Some(old) = keys.length_entry(&key) {
             prop_assert_eq!(read(&old), record(ObjectRecord::LengthEntry(key)));
         }
