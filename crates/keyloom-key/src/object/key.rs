@@ -132,6 +132,14 @@ impl ObjectKey {
         (self.with(NUMERIC_ENTRY, &[]), self.end())
     }
 
+    /// The range of all records up to this entry, and with it.
+    #[must_use]
+    pub fn records_through(&self, key: &EntryKey) -> (Vec<u8>, Vec<u8>) {
+        let mut to = self.entry(key);
+        to.push(0);
+        (self.prefix.clone(), to)
+    }
+
     /// Which record of this object stands under a key.
     pub fn read(&self, key: &[u8]) -> Result<ObjectRecord, ObjectDecodeError> {
         let problem = "it is the key of another object";

@@ -73,6 +73,7 @@ fn keys_are_laid_out_as_the_register_says() {
     assert_eq!(key.length_entry(&entry("name")).unwrap(), with(b"42\0\x11\x04name"));
     assert_eq!(key.length_entry(&EntryKey::Numeric(7)), None);
     assert_eq!(key.records(), (with(b"42\0"), with(b"42\x01")));
+    assert_eq!(key.records_through(&entry("n")), (with(b"42\0"), with(b"42\0\x12n\0")));
     assert_eq!(key.directory().unwrap(), with(b"\0\0\0\0\0\0\0\0\x2A"));
     assert_eq!(key.tombstone(), [5, 1, 2, 3, 4, b'4', b'2']);
     assert_eq!(key.legacy().unwrap(), [9, 1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 42]);

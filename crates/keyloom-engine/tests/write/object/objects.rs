@@ -64,6 +64,26 @@ fn o07_a_batch_is_one_commit_and_one_version_step() {
 }
 
 #[test]
+fn o07_a_large_batch_finds_its_entries_wherever_they_lie_in_the_object() {
+    let names: Vec<String> = (0..100).map(|place| format!("e{place:02}")).collect();
+    let old: Vec<_> = names.iter().map(|name| (text(name), "old")).collect();
+    for step in [1, 2, 3, 11] {
+        let grid = Grid::new();
+        grid.set("a", &old).unwrap();
+        let mut expected = grid.entries("a");
+        let named: Vec<_> = names.iter().step_by(step).take(9).collect();
+        let (deleted, updated) = named.split_last().unwrap();
+        let mut set: Vec<_> = updated.iter().map(|name| (text(name), "new")).collect();
+        set.push((text("e00x"), "new"));
+        grid.batch("a", &set, &[text(deleted), text("f")], Precondition::Unsaid).unwrap();
+        expected.remove(*deleted);
+        expected.extend(set.iter().map(|(key, value)| (key.to_string(), (*value).to_owned())));
+        assert_eq!(grid.entries("a"), expected, "every {step}");
+        assert_eq!(grid.stats().string_entries, 100, "every {step}");
+    }
+}
+
+#[test]
 fn o07_a_wrong_expected_version_is_refused_and_nothing_applied() {
     let grid = Grid::new();
     let first = grid.set("a", &[(text("x"), "1")]).unwrap();
