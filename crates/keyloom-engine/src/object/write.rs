@@ -1,6 +1,7 @@
 //! Writes of one object: read what is touched, draft, commit; a conflict is planned again.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -207,8 +208,18 @@ impl Engine {
         Ok(self.edit_object(at, edit, terms).await?.expect("an event always writes"))
     }
 
-    /// Carries out an edit; `None` if there is nothing to do.
-    async fn edit_object(
+    /// Carries out an edit; `None` if there is nothing to do. Boxed: the state of a write has some
+    /// kilobytes, and each of those who wait for it would copy them.
+    fn edit_object<'a>(
+        &'a self,
+        at: ObjectAt<'a>,
+        edit: Edit,
+        terms: Terms,
+    ) -> Pin<Box<dyn Future<Output = Result<Option<ObjectWritten>, Error>> + Send + 'a>> {
+        Box::pin(self.try_edit(at, edit, terms))
+    }
+
+    async fn try_edit(
         &self,
         at: ObjectAt<'_>,
         mut edit: Edit,
