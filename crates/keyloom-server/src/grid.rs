@@ -4,6 +4,7 @@
 //! until it is decided.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use keyloom_api::{self as api, grid};
 use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
@@ -302,11 +303,16 @@ fn insert_once(
     key: EntryKey,
     val: Val,
 ) -> Result<(), Error> {
-    if entries.contains_key(&key) {
-        return Err(invalid(format!("entry `{key}` is named twice, in two spellings")));
+    match entries.entry(key) {
+        Entry::Vacant(place) => {
+            place.insert(val);
+            Ok(())
+        }
+        Entry::Occupied(taken) => {
+            let key = taken.key();
+            Err(invalid(format!("entry `{key}` is named twice, in two spellings")))
+        }
     }
-    entries.insert(key, val);
-    Ok(())
 }
 
 fn invalid(detail: String) -> Error {

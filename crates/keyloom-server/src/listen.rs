@@ -219,14 +219,15 @@ impl Connection {
         let answer = service_fn(move |mut request: Request<Incoming>| {
             let doors = Arc::clone(&doors);
             request.extensions_mut().insert(Peer(peer));
-            async move {
+            // Some kilobytes, which would be copied at each step of starting the task.
+            Box::pin(async move {
                 // L1
                 let answer = match is_refused {
                     true => rest::too_many_connections().map(Either::Left),
                     false => doors.answer(request).await,
                 };
                 Ok::<_, Infallible>(answer)
-            }
+            })
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);

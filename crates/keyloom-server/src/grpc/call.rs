@@ -1,7 +1,7 @@
 //! A call, taken apart: who calls, on which terms, and what is asked.
 
+use axum::http::{HeaderMap, HeaderName};
 use keyloom_engine::{Identity, ObjectAt, ObjectId, Partition, Precondition, Terms};
-use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
 
 use super::status::invalid;
@@ -9,7 +9,10 @@ use crate::caller::Caller;
 use crate::service::DEPTH;
 
 /// Says `auto` where the server is to choose the partition.
-const PARTITION: &str = "keyloom-partition";
+const PARTITION: HeaderName = HeaderName::from_static("keyloom-partition");
+
+/// Says how many events led to the call.
+const EVENTS: HeaderName = HeaderName::from_static(DEPTH);
 
 /// What a call answers.
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -28,12 +31,13 @@ impl<T> Call<T> {
         request: Request<T>,
         partition: impl FnOnce(&T) -> u32,
     ) -> Result<Call<T>, Status> {
-        let is_auto = match request.metadata().get(PARTITION) {
+        let headers = request.metadata().as_ref();
+        let is_auto = match headers.get(PARTITION) {
             None => false,
             Some(value) if value == "auto" => true,
             Some(_) => return Err(invalid("keyloom-partition can only be auto")),
         };
-        let depth = depth(request.metadata())?;
+        let depth = depth(headers)?;
         let (_, mut extensions, message) = request.into_parts();
         let caller = extensions.remove::<Caller>();
         let Caller(caller) =
@@ -57,8 +61,8 @@ impl<T> Call<T> {
 }
 
 /// How many events led to the call: a function passes on what it was told.
-fn depth(metadata: &MetadataMap) -> Result<u32, Status> {
-    let Some(value) = metadata.get(DEPTH) else { return Ok(0) };
+fn depth(headers: &HeaderMap) -> Result<u32, Status> {
+    let Some(value) = headers.get(EVENTS) else { return Ok(0) };
     let number = value.to_str().ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| invalid("keyloom-depth is a number"))
 }

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::http::{
+    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header,
+};
 use axum::response::IntoResponse;
 use http_body_util::Either;
 use hyper::body::Incoming;
@@ -26,7 +28,7 @@ use crate::caller::Caller;
 use crate::rest::Refusal;
 
 /// The time that a client gives a call: digits and a unit.
-const TIMEOUT: &str = "grpc-timeout";
+const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
 /// Lets a call through to its service.
 pub(super) async fn pass(
@@ -146,10 +148,7 @@ mod tests {
     #[test]
     fn a_client_gives_its_time_in_any_unit_of_grpc() {
         let read = |text: &'static str| {
-            given(&HeaderMap::from_iter([(
-                axum::http::HeaderName::from_static(TIMEOUT),
-                HeaderValue::from_static(text),
-            )]))
+            given(&HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static(text))]))
         };
         assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
         assert_eq!(read("3M"), Some(Duration::from_secs(180)));
