@@ -1,5 +1,5 @@
-//! Checks the object grid with a client that another implementation of gRPC has generated. It starts
-//! the server itself, since it also kills it.
+//! Checks the object grid with a client that another implementation of gRPC has generated. It
+//! starts the server itself, since it also kills it.
 
 use std::path::Path;
 use std::process::Command;

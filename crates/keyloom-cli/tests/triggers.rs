@@ -30,14 +30,14 @@ const CHANGES: u64 = 2_500;
 const KILLS: usize = 5;
 
 /// One call in so many fails.
-const FAILS: usize = 32;
+const FAILS: u64 = 32;
 
 /// What was delivered: the numbers and values of each partition, in the order of arrival.
 type Delivered = BTreeMap<u32, Vec<(u64, u64)>>;
 
 /// Remembers what it was called with, and fails now and then.
 struct Function {
-    calls: Mutex<usize>,
+    state: Mutex<u64>,
     delivered: watch::Sender<Delivered>,
 }
 
@@ -47,7 +47,7 @@ async fn o14_o15_every_change_is_delivered_in_order_though_function_and_server_f
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let schema = schema(listener.local_addr().unwrap());
     let (sender, mut delivered) = watch::channel(Delivered::new());
-    let function = Function { calls: Mutex::new(0), delivered: sender };
+    let function = Function { state: Mutex::new(1), delivered: sender };
     let server = tonic::transport::Server::builder()
         .add_service(OprcFunctionServer::new(function))
         .serve_with_incoming(TcpIncoming::from(listener));
@@ -146,10 +146,11 @@ impl OprcFunction for Function {
         let value = String::from_utf8(payload.original_payload.unwrap()).unwrap();
         let arrived = (info.sequence, value.parse().unwrap());
         let is_failure = {
-            let mut calls = self.calls.lock().unwrap();
-            *calls += 1;
-            // As if at random: it hits another event each time.
-            (*calls * 7919).is_multiple_of(FAILS)
+            // A linear congruential generator: the same failures in every run, some of them twice
+            // in a row.
+            let mut state = self.state.lock().unwrap();
+            *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (*state >> 33).is_multiple_of(FAILS)
         };
         let mut response = InvocationResponse::default();
         if is_failure {

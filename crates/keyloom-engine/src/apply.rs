@@ -100,10 +100,31 @@ impl Engine {
         if current.next_collection == 0 {
             current.next_collection = 1;
         }
+        for (name, class) in &schema.classes {
+            self.check_partitions(&base, name, class.partitions).await?;
+        }
         let evolution = evolve(&current, schema, &documents)?;
         let compiled = compile(evolution.record.clone(), None, &self.store.limits())?;
         compiled.collections.values().try_for_each(|collection| check_defaults(collection))?;
         Ok(Proposal { base, empty, evolution })
+    }
+
+    /// Where `auto` finds an object follows from the number of partitions, so it stays once there
+    /// are objects.
+    async fn check_partitions(
+        &self,
+        base: &Catalog,
+        name: &str,
+        partitions: u32,
+    ) -> Result<(), Error> {
+        let stored = base.class(name).map_or(partitions, |class| class.schema.partitions);
+        if stored == partitions || self.class_stats(name).await?.is_empty() {
+            return Ok(());
+        }
+        let detail = format!(
+            "there are objects, which `auto` finds by the number of partitions: it stays {stored}"
+        );
+        Err(Error::Schema { at: format!("classes.{name}.partitions"), detail })
     }
 
     /// Stores a record if the catalog is still `base` and `checks` hold, and gives the catalog that

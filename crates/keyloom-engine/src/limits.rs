@@ -127,6 +127,9 @@ pub const EVENT_TARGETS_MAX: usize = 256;
 /// The most events that one commit writes for delivery.
 pub const COMMIT_EVENTS_MAX: usize = 1000;
 
+/// The bytes of their payloads: half of what a commit may hold.
+pub const COMMIT_EVENT_BYTES_MAX: usize = 16 << 20;
+
 /// The most keys that a page of objects passes over because they are hidden: beyond that the page
 /// is short and says where to go on.
 pub const HIDDEN_OBJECTS_MAX: usize = 5_000;

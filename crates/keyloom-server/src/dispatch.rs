@@ -2,8 +2,9 @@
 //!
 //! D1: The events of one partition are delivered one after the other, in their order; partitions do
 //!     not wait for each other.
-//! D2: An event leaves the outbox after its function has answered. Whoever kills the server in
-//!     between makes it deliver the event again, with the same number.
+//! D2: An event leaves the outbox after its function has answered, in one commit with the events
+//!     that this triggers. Whoever kills the server before makes it deliver the event again, with
+//!     the same number.
 //! D3: Waits between attempts grow, up to a bound; after the last attempt the event is a dead
 //!     letter.
 
@@ -89,29 +90,25 @@ async fn deliver_page(
         while is_waiting {
             is_waiting = match deliver(service, at, &event).await {
                 Ok(answer) => {
-                    // Before the event goes, so that a kill in between loses nothing (D2).
-                    ended(service, &event, Completion::Complete, &answer).await?;
-                    service.delivered(at, sequence).await?;
+                    let ended = ended(&event, Completion::Complete, &answer);
+                    service.delivered(at, sequence, ended).await?;
                     false
                 }
-                Err(reason) => match service.failed(at, sequence, &reason).await? {
-                    Failed::Waiting(attempts) => {
-                        sleep(wait_after(attempts)).await;
-                        true
+                Err(reason) => {
+                    let ended = ended(&event, Completion::Error, reason.as_bytes());
+                    match service.failed(at, sequence, &reason, ended).await? {
+                        Failed::Waiting(attempts) => {
+                            sleep(wait_after(attempts)).await;
+                            true
+                        }
+                        Failed::Dead => {
+                            let (class, partition) = (at.class, at.partition);
+                            warn!(class, partition, sequence, reason, "dead letter");
+                            false
+                        }
+                        Failed::Gone => false,
                     }
-                    Failed::Dead => {
-                        warn!(
-                            class = at.class,
-                            partition = at.partition,
-                            sequence,
-                            reason,
-                            "dead letter"
-                        );
-                        ended(service, &event, Completion::Error, reason.as_bytes()).await?;
-                        false
-                    }
-                    Failed::Gone => false,
-                },
+                }
             };
         }
     }
@@ -138,21 +135,11 @@ async fn deliver(
     Err(format!("{}: {reason}", answer.status().as_str_name()))
 }
 
-/// Writes the events that the end of a delivery triggers.
-async fn ended(
-    service: &Service,
-    event: &OutboxEvent,
-    completion: Completion,
-    payload: &[u8],
-) -> Result<(), Error> {
+/// How a delivery ended, for those who wait for that.
+fn ended<'a>(event: &'a OutboxEvent, completion: Completion, payload: &'a [u8]) -> Ended<'a> {
     let TriggerTarget { class, partition, object, function, options: _ } = &event.target;
     let (partition, object, depth) = (*partition, object.as_ref(), event.depth);
-    let ended = Ended { class, partition, object, function, completion, payload, depth };
-    match service.ended(ended).await {
-        // Nobody can be told: the class, or the partition, is gone.
-        Err(Error::UnknownClass { .. } | Error::Invalid { .. }) => Ok(()),
-        other => other,
-    }
+    Ended { class, partition, object, function, completion, payload, depth }
 }
 
 fn payload(at: OutboxAt<'_>, event: &OutboxEvent) -> TriggerPayload {

@@ -32,7 +32,7 @@ pub(crate) struct RequestIds {
 pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next: Next) -> Response {
     let app = &*passage.app;
     let begun = Instant::now();
-    app.metrics.begin();
+    let _in_flight = app.metrics.begin();
     let id = request_id(app, &request);
     let method = request.method().clone();
     let span = debug_span!(
@@ -47,6 +47,8 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
         plan = Empty,
         ranges = Empty,
         keys_read = Empty,
+        object.id = Empty,
+        object.id_str = Empty,
     );
     traces::follow(&span, request.headers());
     let mut response = match app.places.try_acquire() {

@@ -63,7 +63,7 @@ pub(crate) fn partition(text: &str) -> Result<Partition, Error> {
 pub(crate) fn listed(partition: Partition) -> Result<u32, Error> {
     match partition {
         Partition::Number(number) => Ok(number),
-        Partition::Auto => Err(invalid("a list is of one partition: auto is none".to_owned())),
+        Partition::Auto => Err(invalid("this is of one partition: auto is none".to_owned())),
     }
 }
 

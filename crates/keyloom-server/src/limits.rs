@@ -71,8 +71,14 @@ pub const FUNCTION_BYTES_MAX: usize = BODY_BYTES_MAX;
 /// How long the result of an asynchronous invocation is kept for whoever asks for it.
 pub const INVOCATION_KEPT: Duration = Duration::from_secs(3600);
 
-/// The functions that run at once without a caller who waits for them.
+/// How long beyond its time a function may seem to run.
+pub const INVOCATION_SLACK: Duration = Duration::from_secs(10);
+
+/// The functions that run at once.
 pub const INVOCATIONS_MAX: usize = 256;
+
+/// How often a quiet connection of HTTP/2 is asked whether it is still there.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// The events of a partition that are read at once: the payloads of a page are held in memory.
 pub const DISPATCH_PAGE: usize = 32;

@@ -5,9 +5,11 @@
 //! L3: An address that others can reach is served only if callers are known by tokens.
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::Router;
 use axum::http::{Request, Response};
@@ -31,7 +33,7 @@ use crate::app::App;
 use crate::caller::Peer;
 use crate::config::Config;
 use crate::edge::RequestIds;
-use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, RATE_SWEEP};
+use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, KEEP_ALIVE, RATE_SWEEP};
 use crate::rates::Rates;
 use crate::service::Service;
 use crate::{dispatch, grpc, rest, retention, tls, zenoh_door};
@@ -77,7 +79,7 @@ pub enum ServeError {
     /// Others could reach Zenoh, and nobody has a token (L3).
     #[error(
         "Zenoh at {endpoint} can be reached from other machines, and there is no token yet: create \
-         one with `keyloom token create`, or listen on tcp/127.0.0.1"
+         one with `keyloom token create`, or only listen, on tcp/127.0.0.1"
     )]
     ZenohOpen {
         /// The endpoint.
@@ -216,7 +218,10 @@ impl Connection {
     async fn speak(self, stream: impl Read + Write + Unpin + Send + 'static, watcher: Watcher) {
         let Connection { doors, app, peer, place } = self;
         let is_refused = place.is_none();
+        let has_asked = Arc::new(AtomicBool::new(false));
+        let asking = Arc::clone(&has_asked);
         let answer = service_fn(move |mut request: Request<Incoming>| {
+            asking.store(true, Ordering::Relaxed);
             let doors = Arc::clone(&doors);
             request.extensions_mut().insert(Peer(peer));
             // Some kilobytes, which would be copied at each step of starting the task.
@@ -231,10 +236,20 @@ impl Connection {
         });
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);
-        builder.http2().timer(TokioTimer::new());
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(KEEP_ALIVE));
         let connection = watcher.watch(builder.serve_connection(stream, answer).into_owned());
-        // A connection that breaks is the client's business.
-        let _ = connection.await;
+        // Whatever is said: a request has to be made in time.
+        let is_quiet = async {
+            sleep(app.config.head_timeout).await;
+            if has_asked.load(Ordering::Relaxed) {
+                pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            // A connection that breaks is the client's business.
+            _ = connection => {}
+            () = is_quiet => debug!("a connection that asked nothing is closed"),
+        }
         drop(place);
     }
 }

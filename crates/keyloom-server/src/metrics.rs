@@ -160,13 +160,13 @@ impl Metrics {
     }
 
     /// A request is being worked on.
-    pub(crate) fn begin(&self) {
+    pub(crate) fn begin(&self) -> InFlight {
         self.in_flight.inc();
+        InFlight { in_flight: self.in_flight.clone() }
     }
 
     /// A request is answered.
     pub(crate) fn end(&self, route: &'static str, method: &Method, status: u16, time: Duration) {
-        self.in_flight.dec();
         let route = if route.is_empty() { "none" } else { route };
         let answered = Answered { route, method: name_of(method), status };
         self.requests.get_or_create(&answered).inc();
@@ -318,6 +318,17 @@ impl ReaderMark {
     /// The reader has taken everything up to here.
     pub(crate) fn reach(&self, position: u64) {
         self.position.store(position, Ordering::Relaxed);
+    }
+}
+
+/// A request that is being worked on, until it is answered or given up.
+pub(crate) struct InFlight {
+    in_flight: Gauge,
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.in_flight.dec();
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one thing that every door calls: REST now, others later.
+//! The one thing that every door calls: REST, gRPC and Zenoh.
 //!
 //! S1: Every call names the caller. The engine keeps the rules of collections for him; what his
 //!     token is for, and what only administrators do, is checked here.
@@ -39,7 +39,7 @@ pub struct Service {
     /// Signalled after each write that has triggered something.
     fired: Notify,
     functions: Functions,
-    /// A place for each function that runs and is not waited for.
+    /// A place for each function that runs.
     invocations: Arc<Semaphore>,
 }
 

@@ -103,7 +103,10 @@ impl Engine {
         let snapshot = self.store.snapshot().await?;
         let run = ListRun { snapshot: &*snapshot, class, partition, limit: list.limit };
         let shown = if catalog.record.rollout.write_only { Shown::Numeric } else { Shown::All };
+        let is_digits = prefix.bytes().all(|byte| byte.is_ascii_digit());
         let (items, last) = match list.order {
+            // All that begins so is hidden.
+            ObjectOrder::Bytes if shown == Shown::Numeric && !is_digits => (Vec::new(), None),
             ObjectOrder::Bytes => run.by_bytes(&prefix, after, shown).await?,
             ObjectOrder::Numeric if !prefix.is_empty() => {
                 return Err(Error::invalid("a list in numeric order takes no prefix"));

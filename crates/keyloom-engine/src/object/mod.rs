@@ -37,6 +37,7 @@ pub use outbox::{EventCause, Failed, OutboxAt, OutboxEvent};
 pub use read::{EntriesRead, Object};
 pub(crate) use record::{LegacyObject, Metadata};
 pub use rollout::Rollout;
+pub(crate) use rollout::is_number_like;
 pub use trigger::{Completion, Ended};
 pub use write::{EntryBatch, ObjectContent, ObjectWritten, Terms};
 

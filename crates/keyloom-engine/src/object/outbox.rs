@@ -24,6 +24,7 @@ use keyloom_store::{
 use serde::{Deserialize, Serialize};
 
 use super::record::check_format;
+use super::trigger::{Ended, retries_exhausted};
 use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -137,47 +138,53 @@ impl Engine {
         Ok(found)
     }
 
-    /// Takes a delivered event out of the outbox; no effect if it is not there.
-    pub async fn delivered(&self, at: OutboxAt<'_>, sequence: u64) -> Result<(), Error> {
-        let catalog = self.catalog();
-        let key = event_key(catalog.class(at.class)?, at.partition, WAITING, sequence);
-        let writes = vec![Write::Delete { key }];
-        self.store.commit(Arc::new(Commit { writes, ..Commit::default() })).await?;
-        Ok(())
+    /// Takes a delivered event out of the outbox, and writes the events that the end of its
+    /// function triggers; how many those are. No effect if it is not there.
+    pub async fn delivered(
+        &self,
+        at: OutboxAt<'_>,
+        sequence: u64,
+        ended: Option<Ended<'_>>,
+    ) -> Result<usize, Error> {
+        for _ in 0..REPLAN_ATTEMPTS_MAX {
+            let catalog = self.catalog();
+            let key = event_key(catalog.class(at.class)?, at.partition, WAITING, sequence);
+            let stored = self.store.snapshot().await?.get(&key).await?;
+            let Some(stored) = stored else { return Ok(0) };
+            let checks = vec![Check { key: key.clone(), expect: Expect::At(stored.stamp) }];
+            let writes = vec![Write::Delete { key }];
+            let mut commit = Commit { checks, writes, changes: Vec::new() };
+            let count = match &ended {
+                Some(ended) => self.add_completion(ended, &mut commit).await?,
+                None => 0,
+            };
+            match self.store.commit(Arc::new(commit)).await? {
+                CommitOutcome::Committed { .. } => return Ok(count),
+                CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
+            }
+        }
+        Err(retries_exhausted())
     }
 
-    /// Counts a failed delivery; after the last attempt the event becomes a dead letter.
+    /// Counts a failed delivery; after the last attempt the event becomes a dead letter, and the
+    /// events that the end of its function triggers are written.
     pub async fn failed(
         &self,
         at: OutboxAt<'_>,
         sequence: u64,
         error: &str,
+        ended: Option<Ended<'_>>,
     ) -> Result<Failed, Error> {
         let failed = |event: &mut OutboxEvent| {
             event.attempts = event.attempts.saturating_add(1);
             event.error = Some(error.chars().take(ERROR_CHARACTERS_MAX).collect());
             if event.attempts < EVENT_ATTEMPTS_MAX { WAITING } else { DEAD }
         };
-        Ok(match self.move_event(at, sequence, WAITING, &failed).await? {
+        Ok(match self.move_event(at, (WAITING, sequence), &failed, ended).await? {
             None => Failed::Gone,
             Some(event) if event.attempts < EVENT_ATTEMPTS_MAX => Failed::Waiting(event.attempts),
             Some(_) => Failed::Dead,
         })
-    }
-
-    /// Makes an event a dead letter at once, because no attempt can succeed.
-    pub async fn bury(
-        &self,
-        at: OutboxAt<'_>,
-        sequence: u64,
-        error: &str,
-    ) -> Result<Failed, Error> {
-        let buried = |event: &mut OutboxEvent| {
-            event.error = Some(error.chars().take(ERROR_CHARACTERS_MAX).collect());
-            DEAD
-        };
-        let moved = self.move_event(at, sequence, WAITING, &buried).await?;
-        Ok(if moved.is_some() { Failed::Dead } else { Failed::Gone })
     }
 
     /// Puts a dead letter back into the outbox, with its number and as if it had never failed;
@@ -187,7 +194,7 @@ impl Engine {
             (event.attempts, event.error) = (0, None);
             WAITING
         };
-        Ok(self.move_event(at, sequence, DEAD, &revived).await?.is_some())
+        Ok(self.move_event(at, (DEAD, sequence), &revived, None).await?.is_some())
     }
 
     async fn events(
@@ -209,18 +216,19 @@ impl Engine {
         page.iter().map(|Entry { key, stored }| read_event(key, &stored.value)).collect()
     }
 
-    /// Changes an event, and moves it to the list that `change` says.
+    /// Changes an event, and moves it to the list that `change` says; a dead letter ends a
+    /// function.
     async fn move_event(
         &self,
         at: OutboxAt<'_>,
-        sequence: u64,
-        list: u8,
+        (list, sequence): (u8, u64),
         change: &(dyn Fn(&mut OutboxEvent) -> u8 + Sync),
+        ended: Option<Ended<'_>>,
     ) -> Result<Option<OutboxEvent>, Error> {
-        let catalog = self.catalog();
-        let class = catalog.class(at.class)?;
-        let key = |list| event_key(class, at.partition, list, sequence);
         for _ in 0..REPLAN_ATTEMPTS_MAX {
+            let catalog = self.catalog();
+            let class = catalog.class(at.class)?;
+            let key = |list| event_key(class, at.partition, list, sequence);
             let snapshot = self.store.snapshot().await?;
             let Some(stored) = snapshot.get(&key(list)).await? else { return Ok(None) };
             let mut event = read_event(&key(list), &stored.value)?;
@@ -230,13 +238,16 @@ impl Engine {
                 writes.push(Write::Delete { key: key(list) });
             }
             let checks = vec![Check { key: key(list), expect: Expect::At(stored.stamp) }];
-            let commit = Commit { checks, writes, changes: Vec::new() };
-            if let CommitOutcome::Committed { .. } = self.store.commit(Arc::new(commit)).await? {
-                return Ok(Some(event));
+            let mut commit = Commit { checks, writes, changes: Vec::new() };
+            if let (DEAD, Some(ended)) = (to, &ended) {
+                self.add_completion(ended, &mut commit).await?;
+            }
+            match self.store.commit(Arc::new(commit)).await? {
+                CommitOutcome::Committed { .. } => return Ok(Some(event)),
+                CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
-        let attempts = u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX);
-        Err(Error::RetriesExhausted { attempts })
+        Err(retries_exhausted())
     }
 }
 

@@ -4,6 +4,7 @@
 //!     and so are many of its values. Only what lies in an older layout, or far apart in a large
 //!     object, costs a second read.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use keyloom_key::{EntryKey, ObjectKey, ObjectRecord};
@@ -16,8 +17,8 @@ use crate::error::Error;
 use crate::limits::{GET_MANY_KEYS_MAX, OBJECT_ENTRIES_MAX};
 use crate::schema::Event;
 
-/// From so many entries on, a write reads them in one scan: opening one costs as much as a few single
-/// reads.
+/// From so many entries on, a write reads them in one scan: opening one costs as much as a few
+/// single reads.
 const SCANNED_KEYS_MIN: usize = 8;
 
 /// A whole object.
@@ -116,6 +117,11 @@ impl Engine {
         if keys.len() > GET_MANY_KEYS_MAX {
             let what = "keys of a get".to_owned();
             return Err(Error::LimitExceeded { what, found: keys.len(), max: GET_MANY_KEYS_MAX });
+        }
+        // Each would be another copy of the value.
+        let mut seen = HashSet::with_capacity(keys.len());
+        if let Some(key) = keys.iter().find(|key| !seen.insert(*key)) {
+            return Err(Error::invalid(format!("the entry `{key}` is asked for twice")));
         }
         let (object, _) = self.object_keys(at)?;
         let snapshot = self.store.snapshot().await?;

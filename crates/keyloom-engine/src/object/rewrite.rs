@@ -71,6 +71,8 @@ impl Engine {
                 Ok(CommitOutcome::Conflict { .. }) | Err(StoreError::OutcomeUnknown { .. }) => {
                     size = (size / 2).max(1);
                 }
+                // Large objects do not fit into one commit together.
+                Err(StoreError::LimitExceeded { .. }) if size > 1 => size = (size / 2).max(1),
                 Err(error) => return Err(error.into()),
             }
         }

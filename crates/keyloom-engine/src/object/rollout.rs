@@ -144,7 +144,7 @@ impl Rollout {
             // be read.
             EntryKey::String(text) if is_number_like(text.as_str()) => {
                 Err(Error::invalid(format!(
-                    "`{key}` as a string entry key looks like a number: name the entry by its number"
+                    "`{key}` as a string key looks like a number: name the entry by its number"
                 )))
             }
             EntryKey::String(_) => Ok(()),
@@ -152,8 +152,9 @@ impl Rollout {
     }
 }
 
-/// Whether a text is a number, or refused, where it may be either ([`EntryKey::segment`]).
-fn is_number_like(text: &str) -> bool {
+/// Whether a text that is no number would be one, or refused, where it may be either
+/// ([`EntryKey::segment`]).
+pub(crate) fn is_number_like(text: &str) -> bool {
     let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     is_digits && (text.starts_with('0') || text.parse::<u32>().is_ok())
 }

@@ -14,7 +14,7 @@ use super::write::{Edit, EventEdit};
 use crate::catalog::{Class, catalog_key};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::limits::{COMMIT_EVENTS_MAX, REPLAN_ATTEMPTS_MAX};
+use crate::limits::{COMMIT_EVENT_BYTES_MAX, COMMIT_EVENTS_MAX, REPLAN_ATTEMPTS_MAX};
 use crate::schema::{Event, TriggerTarget};
 
 /// How an invocation ended.
@@ -49,36 +49,51 @@ impl Engine {
     /// Writes the events that the end of a function triggers, and says how many there are.
     pub async fn record_completion(&self, ended: Ended<'_>) -> Result<usize, Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
-            let catalog = self.catalog();
-            let class = catalog.class(ended.class)?;
-            let number = class.partition(ended.partition).map_err(Error::invalid)?;
-            let snapshot = self.store.snapshot().await?;
-            let mut state = State::default();
-            if let Some(id) = ended.object {
-                let keys = ObjectKey::new(class.id, number, id);
-                state = State::of_entries(&*snapshot, &keys, &[]).await?;
-            }
-            let version = state.current().map_or(0, |metadata| metadata.version);
-            let time = self.options.system.now_micros() / 1000;
-            let events = ended_events(class, &state, &ended, version, time);
-            if events.is_empty() {
+            let mut commit = Commit::default();
+            let count = self.add_completion(&ended, &mut commit).await?;
+            if count == 0 {
                 return Ok(0);
             }
-            let count = events.len();
-            let sequence = Sequence::read(&*snapshot, class, number).await?;
-            let mut commit = Commit::default();
-            let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
-            commit.checks.push(Check { key: catalog_key(), expect });
-            sequence.append(class, number, events, &mut commit);
             match self.store.commit(commit.into()).await? {
                 CommitOutcome::Committed { .. } => return Ok(count),
-                CommitOutcome::Conflict { check: 0 } => drop(self.reload_catalog().await?),
-                CommitOutcome::Conflict { .. } => {}
+                CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
-        let attempts = u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX);
-        Err(Error::RetriesExhausted { attempts })
+        Err(retries_exhausted())
     }
+
+    /// Adds these events to a commit. A class or a partition that is gone triggers nothing.
+    pub(super) async fn add_completion(
+        &self,
+        ended: &Ended<'_>,
+        commit: &mut Commit,
+    ) -> Result<usize, Error> {
+        let catalog = self.catalog();
+        let Ok(class) = catalog.class(ended.class) else { return Ok(0) };
+        let Ok(number) = class.partition(ended.partition) else { return Ok(0) };
+        let snapshot = self.store.snapshot().await?;
+        let mut state = State::default();
+        if let Some(id) = ended.object {
+            let keys = ObjectKey::new(class.id, number, id);
+            state = State::of_entries(&*snapshot, &keys, &[]).await?;
+        }
+        let version = state.current().map_or(0, |metadata| metadata.version);
+        let time = self.options.system.now_micros() / 1000;
+        let events = ended_events(class, &state, ended, version, time);
+        let count = events.len();
+        if count > 0 {
+            let sequence = Sequence::read(&*snapshot, class, number).await?;
+            let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
+            commit.checks.push(Check { key: catalog_key(), expect });
+            sequence.append(class, number, events, commit);
+        }
+        Ok(count)
+    }
+}
+
+/// Others were faster, again and again.
+pub(super) fn retries_exhausted() -> Error {
+    Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX) }
 }
 
 /// What the entries of an edit trigger; the numbers are given out by the outbox.
@@ -106,10 +121,12 @@ impl Fired<'_> {
             EventEdit::Keep => self.state.event.as_ref(),
         };
         let configured = [Some(&self.class.schema.event), own];
-        let mut events = Vec::new();
+        let (mut events, mut bytes) = (Vec::new(), 0_usize);
         for change in changes {
             for event in configured.into_iter().flatten() {
                 for target in targets(event, change) {
+                    bytes = bytes.saturating_add(change.new.map_or(0, |val| val.data.len()));
+                    check_room(events.len() + 1, bytes)?;
                     events.push(OutboxEvent {
                         sequence: 0,
                         cause: EventCause::Entry(change.kind, change.key.clone()),
@@ -125,12 +142,21 @@ impl Fired<'_> {
                 }
             }
         }
-        if events.len() > COMMIT_EVENTS_MAX {
-            let what = "events of one write".to_owned();
-            return Err(Error::LimitExceeded { what, found: events.len(), max: COMMIT_EVENTS_MAX });
-        }
         Ok(events)
     }
+}
+
+/// Whether one write may trigger so much.
+fn check_room(events: usize, bytes: usize) -> Result<(), Error> {
+    for (what, found, max) in [
+        ("events of one write", events, COMMIT_EVENTS_MAX),
+        ("bytes in the events of one write", bytes, COMMIT_EVENT_BYTES_MAX),
+    ] {
+        if found > max {
+            return Err(Error::LimitExceeded { what: what.to_owned(), found, max });
+        }
+    }
+    Ok(())
 }
 
 fn targets<'e>(event: &'e Event, change: &EntryChange<'_>) -> &'e [TriggerTarget] {
@@ -161,6 +187,9 @@ fn ended_events(
             (EventCause::Failed(function), triggers.flat_map(|it| &it.on_error).collect())
         }
     };
+    // The function has done its work: an answer that is too large for all of them is left out.
+    let bytes = targets.len().saturating_mul(ended.payload.len());
+    let payload = if bytes > COMMIT_EVENT_BYTES_MAX { &[] } else { ended.payload };
     let event = |target: &TriggerTarget| OutboxEvent {
         sequence: 0,
         cause: cause.clone(),
@@ -169,7 +198,7 @@ fn ended_events(
         time,
         target: target.clone(),
         depth: ended.depth.saturating_add(1),
-        payload: ended.payload.to_vec(),
+        payload: payload.to_vec(),
         attempts: 0,
         error: None,
     };

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::limits::EVENT_TARGETS_MAX;
+use crate::object::is_number_like;
 
 /// What is triggered, and by what.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,6 +87,10 @@ impl Event {
         for (key, trigger) in std::mem::take(&mut self.data_trigger_str) {
             let parsed = EntryKey::string(&key, bytes_max)
                 .map_err(|error| Error::invalid(format!("data_trigger_str: {error}")))?;
+            if is_number_like(&parsed.to_string()) {
+                let detail = format!("data_trigger_str: `{parsed}` is a number: use data_trigger");
+                return Err(Error::invalid(detail));
+            }
             if normal.insert(parsed.to_string(), trigger).is_some() {
                 return Err(Error::invalid(format!("data_trigger_str names `{parsed}` twice")));
             }

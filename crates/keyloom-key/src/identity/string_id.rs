@@ -52,7 +52,8 @@ impl fmt::Display for StringId {
 
 /// Composes, folds, and composes again: `J` with a caron has no composed form but `j` with one has,
 /// so folding alone could leave what the next parse would change. Where nothing can be composed,
-/// nothing can be after folding either: what composes are marks behind a letter, and there are none.
+/// nothing can be after folding either: what composes are marks behind a letter, and there are
+/// none.
 ///
 /// The characters are drawn one by one, so that a huge input costs no more than the limit.
 fn normalize(text: &str, bytes_max: usize) -> Option<String> {

@@ -38,8 +38,8 @@ pub enum ObjectId {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ObjectText(StringId);
 
-/// What identifies an entry within its object. The numeric key 1 and the string key `1` are two; the
-/// engine reads string keys that spell a number, but no longer writes them.
+/// What identifies an entry within its object. The numeric key 1 and the string key `1` are two;
+/// the engine reads string keys that spell a number, but no longer writes them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKey {
     /// A number.

@@ -22,7 +22,7 @@ pub(super) struct Call<T> {
     pub(super) caller: Identity,
     pub(super) partition: Partition,
     pub(super) message: T,
-    depth: u32,
+    pub(super) depth: u32,
 }
 
 impl<T> Call<T> {

@@ -65,10 +65,9 @@ impl DataService for Data {
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
         let service = &self.app.service;
-        let merged =
-            service.merge_object(&call.caller, at, content, call.terms(Precondition::Unsaid)).await;
-        merged.map_err(status)?;
-        let object = service.object(&call.caller, at).await.map_err(status)?;
+        let terms = call.terms(Precondition::Unsaid);
+        let object = service.merged_object(&call.caller, at, content, terms).await;
+        let object = object.map_err(status)?;
         Ok(Response::new(grid::ObjectResponse { obj: Some(convert::object(at, object)) }))
     }
 
@@ -203,9 +202,10 @@ impl DataService for Data {
         request: Request<grid::InvocationResultRequest>,
     ) -> Answer<grid::InvocationResponse> {
         let call = Call::read(request, |message| message.partition_id)?;
-        let grid::InvocationResultRequest { cls_id, partition_id, invocation_id } = call.message;
-        let partition = u16::try_from(partition_id)
-            .map_err(|_| invalid(format!("there is no partition {partition_id}")))?;
+        let partition = convert::listed(call.partition).map_err(status)?;
+        let partition = u16::try_from(partition)
+            .map_err(|_| invalid(format!("there is no partition {partition}")))?;
+        let grid::InvocationResultRequest { cls_id, invocation_id, .. } = call.message;
         let at = OutboxAt { class: &cls_id, partition };
         let service = &self.app.service;
         let found = service.invocation_result(&call.caller, at, &invocation_id).await;

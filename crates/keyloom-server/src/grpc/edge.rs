@@ -9,23 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
-use axum::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header,
-};
+use axum::http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use http_body_util::Either;
 use hyper::body::Incoming;
+use keyloom_api as api;
 use tokio::time::{Instant, timeout};
 use tonic::{Code, Status};
 use tower::Service;
 use tracing::field::Empty;
-use tracing::{Instrument, debug, debug_span};
+use tracing::{Instrument, debug, debug_span, warn};
 
 use super::status::{CODE, invalid, refused};
 use super::{Body, Methods};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::rest::Refusal;
+use crate::traces;
 
 /// The time that a client gives a call: digits and a unit.
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
@@ -38,7 +38,7 @@ pub(super) async fn pass(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let begun = Instant::now();
-    app.metrics.begin();
+    let _in_flight = app.metrics.begin();
     let span = debug_span!(
         "call",
         otel.kind = "server",
@@ -48,9 +48,10 @@ pub(super) async fn pass(
         object.id = Empty,
         object.id_str = Empty,
     );
+    traces::follow(&span, request.headers());
     let response = match app.places.try_acquire() {
-        Ok(_place) if !is_grpc(request.headers()) => {
-            let detail = "a call has the type application/grpc";
+        Ok(_place) if !is_grpc(request.method(), request.headers()) => {
+            let detail = "a call is a POST of the type application/grpc";
             let refusal = Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE);
             refusal.into_response().map(Either::Left)
         }
@@ -74,7 +75,12 @@ pub(super) async fn pass(
         begun.elapsed(),
     );
     span.record("status", number);
-    debug!(service, status = number, "call");
+    match status {
+        Code::Internal | Code::Unknown | Code::Unavailable | Code::DataLoss => {
+            warn!(service, status = number, "call failed");
+        }
+        _ => debug!(service, status = number, "call"),
+    }
     response
 }
 
@@ -108,20 +114,25 @@ async fn answer(
 
 /// What goes wrong inside carries a code of ours; without one, the message could not be read (E4).
 fn blame(response: Response<tonic::body::Body>) -> Response<tonic::body::Body> {
-    match Status::from_header_map(response.headers()) {
-        Some(status)
-            if status.code() == Code::Internal && !status.metadata().contains_key(CODE) =>
-        {
-            invalid(status.message()).into_http()
+    let Some(status) = Status::from_header_map(response.headers()) else { return response };
+    if status.metadata().contains_key(CODE) {
+        return response;
+    }
+    match status.code() {
+        Code::Internal => invalid(status.message()).into_http(),
+        // It is larger than it may be.
+        Code::OutOfRange => {
+            refused(&Refusal::new(api::Code::LimitExceeded, status.message())).into_http()
         }
         _ => response,
     }
 }
 
 /// Whether a request is a call, which no web page can send without being asked first (E3).
-fn is_grpc(headers: &HeaderMap) -> bool {
-    let media = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
-    media.is_some_and(|media| media.starts_with(b"application/grpc"))
+fn is_grpc(method: &Method, headers: &HeaderMap) -> bool {
+    let media = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media = media.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    method == Method::POST && ["application/grpc", "application/grpc+proto"].contains(&media)
 }
 
 /// The time that the client gives, if it says so in a way that gRPC knows.
@@ -148,7 +159,7 @@ mod tests {
     #[test]
     fn a_client_gives_its_time_in_any_unit_of_grpc() {
         let read = |text: &'static str| {
-            given(&HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static(text))]))
+            given(&HeaderMap::from_iter([(TIMEOUT, axum::http::HeaderValue::from_static(text))]))
         };
         assert_eq!(read("2H"), Some(Duration::from_secs(7200)));
         assert_eq!(read("3M"), Some(Duration::from_secs(180)));

@@ -95,7 +95,8 @@ async fn set_rollout(
         string_ids: string_ids.unwrap_or(given.string_ids),
         string_keys: string_keys.unwrap_or(given.string_keys),
         write_only: write_only.unwrap_or(given.write_only),
-        id_len_max: id_len_max.unwrap_or(given.id_len_max),
+        // A phase says nothing of it.
+        id_len_max: id_len_max.unwrap_or(app.service.rollout().id_len_max),
     };
     app.service.set_rollout(&caller, rollout).await?;
     answer::json(&shown(app.service.rollout()))

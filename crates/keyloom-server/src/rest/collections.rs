@@ -53,6 +53,9 @@ async fn apply(
         std::str::from_utf8(&bytes).map_err(|_| Refusal::invalid("the body is not UTF-8"))?;
     let schema = match media.as_str() {
         TOML => Schema::from_toml(text)?,
+        JSON if text.trim_start().starts_with('[') => {
+            return Err(Refusal::invalid("a schema is an object, not an array"));
+        }
         JSON => Schema::from_json(text)?,
         _ => {
             let detail = format!("a schema is {TOML} or {JSON}: set Content-Type");

@@ -110,7 +110,7 @@ fn values() -> Vec<Operation> {
         Operation {
             path: "/api/class/{class}/{partition}/objects/{id}/values",
             id: "listValues",
-            summary: "One page of the entries of an object, in the order of their keys, or some of them",
+            summary: "A page of the entries of an object, in the order of keys, or some of them",
             parameters: [PAGE, &[query("key", Kind::Texts, "Only these, in this order")]].concat(),
             answers: vec![ok(&[(JSON, "EntryPage")])],
             problems: LIST,

@@ -17,7 +17,7 @@ use prost::Message;
 
 use super::Refusal;
 use super::answer::{self, Answer, JSON, escaped, etag};
-use super::read::{self, At, Parameters, Raw, check_media, from_json};
+use super::read::{self, At, Parameters, Raw, check_media, object_from_json};
 use super::route::{Route, takes};
 use crate::app::App;
 use crate::caller::Caller;
@@ -170,7 +170,7 @@ fn object_body(headers: &HeaderMap, body: &Raw) -> Result<grid::ObjData, Refusal
     if body.media == PROTOBUF {
         return from_protobuf(&body.bytes);
     }
-    let ObjectBody { metadata: _, entries, entries_str, event } = from_json(&body.bytes)?;
+    let ObjectBody { metadata: _, entries, entries_str, event } = object_from_json(&body.bytes)?;
     let mut data = grid::ObjData { event, ..grid::ObjData::default() };
     for (key, value) in entries {
         data.entries.insert(key, value.read().map_err(Refusal::invalid)?);

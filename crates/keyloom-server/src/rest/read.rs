@@ -126,7 +126,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Json<T>, Refusal> {
         check_media(request.headers(), &[JSON])?;
         let bytes = read_body(request, app).await?;
-        from_json(&bytes).map(Json)
+        object_from_json(&bytes).map(Json)
     }
 }
 
@@ -147,6 +147,14 @@ pub(super) fn check_media(headers: &HeaderMap, types: &[&str]) -> Result<(), Ref
     }
     let detail = format!("the body has to be {}: set Content-Type", types.join(" or "));
     Err(Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE))
+}
+
+/// Reads a JSON object: an array would be taken for its members in their order.
+pub(super) fn object_from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal> {
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(Refusal::invalid("the body has to be an object, not an array"));
+    }
+    from_json(bytes)
 }
 
 /// Reads JSON.

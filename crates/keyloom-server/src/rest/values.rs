@@ -14,7 +14,7 @@ use super::answer::{self, Answer, etag};
 use super::objects::{
     ANSWERS, Address, PROTOBUF, changed, from_protobuf, protobuf, read_limit, wants_protobuf,
 };
-use super::read::{self, At, Parameters, Raw, check_media, from_json};
+use super::read::{self, At, Parameters, Raw, check_media, from_json, object_from_json};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
@@ -137,7 +137,7 @@ async fn batch(
         (message.values, message.delete_keys, message.expected_object_version)
     } else {
         let EntryBatchBody { values, delete_keys, expected_object_version } =
-            from_json(&body.bytes)?;
+            object_from_json(&body.bytes)?;
         let read = |(key, value): (String, ValueBody)| Ok((key, value.read()?));
         let values = values.into_iter().map(read).collect::<Result<BTreeMap<_, _>, String>>();
         (values.map_err(Refusal::invalid)?, delete_keys, expected_object_version)

@@ -25,20 +25,32 @@ impl Service {
         self.engine.outbox(at, limit).await
     }
 
-    /// An event was delivered.
-    pub(crate) async fn delivered(&self, at: OutboxAt<'_>, sequence: u64) -> Result<(), Error> {
+    /// An event was delivered, and its function has ended.
+    pub(crate) async fn delivered(
+        &self,
+        at: OutboxAt<'_>,
+        sequence: u64,
+        ended: Ended<'_>,
+    ) -> Result<(), Error> {
+        if self.engine.delivered(at, sequence, Some(ended)).await? > 0 {
+            self.fired.notify_one();
+        }
         self.metrics.event("delivered");
-        self.engine.delivered(at, sequence).await
+        Ok(())
     }
 
-    /// An event was not delivered.
+    /// An event was not delivered; if that was the last attempt, its function has ended.
     pub(crate) async fn failed(
         &self,
         at: OutboxAt<'_>,
         sequence: u64,
         reason: &str,
+        ended: Ended<'_>,
     ) -> Result<Failed, Error> {
-        let failed = self.engine.failed(at, sequence, reason).await?;
+        let failed = self.engine.failed(at, sequence, reason, Some(ended)).await?;
+        if failed == Failed::Dead {
+            self.fired.notify_one();
+        }
         self.metrics.event(if failed == Failed::Dead { "dead" } else { "failed" });
         Ok(failed)
     }

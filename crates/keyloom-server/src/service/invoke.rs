@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::time::Duration;
 
 use keyloom_api::grid::{
     InvocationRequest, InvocationResponse, ObjectInvocationRequest, ResponseStatus,
@@ -19,7 +20,7 @@ use super::Service;
 use super::objects::{reading, writing};
 use crate::functions::{Invocation, failed, is_okay};
 use crate::grid::identity;
-use crate::limits::{INVOCATION_KEPT, INVOCATIONS_MAX};
+use crate::limits::{FUNCTION_TIMEOUT, INVOCATION_KEPT, INVOCATION_SLACK, INVOCATIONS_MAX};
 
 /// The option, and the header, that says how many events led to a call or a write.
 pub const DEPTH: &str = "keyloom-depth";
@@ -53,18 +54,23 @@ impl Service {
     ) -> Result<InvocationResponse, Error> {
         writing(caller, &invoke.class)?;
         let is_async = invoke.options.remove(ASYNC).is_some_and(|value| value == "true");
-        if !is_async {
-            return self.call_and_tell(invoke).await;
-        }
         let (_, partition) = self.located(&invoke)?;
         let place = Arc::clone(&self.invocations).try_acquire_owned();
         let place = place.map_err(|_| Error::LimitExceeded {
-            what: "functions that run and are not waited for".to_owned(),
+            what: "functions that run at once".to_owned(),
             found: INVOCATIONS_MAX + 1,
             max: INVOCATIONS_MAX,
         })?;
+        if !is_async {
+            // Who goes away before the end does not keep others from hearing of it.
+            let called = tokio::spawn(async move {
+                let _place = place;
+                self.call_and_tell(invoke).await
+            });
+            return called.await.expect("a call is not cancelled, and does not panic");
+        }
         let id = random_id();
-        self.keep_result(&invoke.class, partition, &id, &[]).await?;
+        self.keep_place(&invoke, partition, &id).await?;
         let (service, invocation) = (Arc::clone(&self), id.clone());
         tokio::spawn(async move {
             let _place = place;
@@ -72,7 +78,9 @@ impl Service {
                 warn!(invocation, %error, "the result of an invocation is lost");
             }
         });
-        Ok(InvocationResponse { invocation_id: Some(id), ..InvocationResponse::default() })
+        // Where to ask for the result: who called may have said auto.
+        let headers = [("keyloom-partition".to_owned(), partition.to_string())].into();
+        Ok(InvocationResponse { invocation_id: Some(id), headers, ..InvocationResponse::default() })
     }
 
     /// Calls a function in the name of an invocation whose id the caller has chosen. The result is
@@ -85,7 +93,7 @@ impl Service {
     ) -> Result<InvocationResponse, Error> {
         writing(caller, &invoke.class)?;
         let (_, partition) = self.located(&invoke)?;
-        self.keep_result(&invoke.class, partition, invocation, &[]).await?;
+        self.keep_place(&invoke, partition, invocation).await?;
         self.call_and_keep(invoke, partition, invocation).await
     }
 
@@ -122,7 +130,14 @@ impl Service {
         let answer = self.call_and_tell(invoke).await;
         let answer =
             answer.unwrap_or_else(|error| failed(ResponseStatus::SystemError, error.to_string()));
-        let answer = InvocationResponse { invocation_id: Some(invocation.to_owned()), ..answer };
+        let named =
+            |answer| InvocationResponse { invocation_id: Some(invocation.to_owned()), ..answer };
+        let answer = named(answer);
+        let kept = self.keep_result(&class, partition, invocation, &answer.encode_to_vec()).await;
+        let Err(Error::LimitExceeded { .. }) = &kept else { return kept.map(|()| answer) };
+        // It would seem to run until it is forgotten.
+        let answer =
+            named(failed(ResponseStatus::SystemError, "the answer is too large".to_owned()));
         self.keep_result(&class, partition, invocation, &answer.encode_to_vec()).await?;
         Ok(answer)
     }
@@ -154,6 +169,16 @@ impl Service {
         Ok(self.functions.call(&function, request(invoke, partition)).await)
     }
 
+    /// Keeps the place of a result while the function may run: if the server is killed meanwhile,
+    /// it does not seem to run for ever.
+    async fn keep_place(&self, invoke: &Invoke, partition: u16, id: &str) -> Result<(), Error> {
+        let (function, _) = self.located(invoke)?;
+        let time = function.timeout_ms.map_or(FUNCTION_TIMEOUT, Duration::from_millis);
+        let at = OutboxAt { class: &invoke.class, partition };
+        let expires = in_millis(time.saturating_add(INVOCATION_SLACK));
+        self.engine.put_invocation(at, id, expires, &[]).await
+    }
+
     async fn keep_result(
         &self,
         class: &str,
@@ -161,9 +186,8 @@ impl Service {
         id: &str,
         result: &[u8],
     ) -> Result<(), Error> {
-        let kept = u64::try_from(INVOCATION_KEPT.as_millis()).unwrap_or(u64::MAX);
-        let expires = (RealSystem.now_micros() / 1000).saturating_add(kept);
-        self.engine.put_invocation(OutboxAt { class, partition }, id, expires, result).await
+        let at = OutboxAt { class, partition };
+        self.engine.put_invocation(at, id, in_millis(INVOCATION_KEPT), result).await
     }
 
     /// Where a function is, and the number of the partition.
@@ -185,6 +209,12 @@ impl Service {
         let partition = self.engine.partition(ObjectAt { class, partition: *partition, id })?;
         Ok((found, partition))
     }
+}
+
+/// The time after this one, in milliseconds since 1970.
+fn in_millis(time: Duration) -> u64 {
+    let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    (RealSystem.now_micros() / 1000).saturating_add(time)
 }
 
 /// The message of a call.

@@ -39,7 +39,8 @@ impl Service {
             (Some(_), None) => Err(invalid(
                 "numeric object ids are gone in rollout phase 6: name the object in object_id_str",
             )),
-            (None, Some(text)) => self.normalized(text, || self.engine.object_id(text)),
+            // As in an address, so that every object has one.
+            (None, Some(text)) => self.object_segment(text),
             (Some(_), Some(_)) => Err(invalid(
                 "the request names the object twice: set object_id or object_id_str, not both",
             )),
@@ -55,11 +56,11 @@ impl Service {
         self.normalized(text, || self.engine.object_segment(text))
     }
 
-    /// The entry that a request names in one of two fields (O1).
+    /// The entry that a request names in one of two fields (O1). Digits are a number everywhere.
     pub fn entry_key(&self, number: Option<u32>, text: Option<&str>) -> Result<EntryKey, Error> {
         match (number, text) {
             (Some(number), None) => Ok(EntryKey::Numeric(number)),
-            (None, Some(text)) => self.engine.entry_key(text),
+            (None, Some(text)) => self.entry_segment(text),
             (Some(_), Some(_)) => {
                 Err(invalid("the request names the entry twice: set key or key_str, not both"))
             }
@@ -180,6 +181,20 @@ impl Service {
         writing(caller, at.class)?;
         let written = self.engine.batch_entries(at, batch, terms).await?;
         Ok(self.changed(at, written))
+    }
+
+    /// Merges an object with what is stored; the whole object as it is then. Who may not read it
+    /// may not ask for that.
+    pub async fn merged_object(
+        &self,
+        caller: &Identity,
+        at: ObjectAt<'_>,
+        content: ObjectContent,
+        terms: Terms,
+    ) -> Result<Object, Error> {
+        reading(caller, at.class)?;
+        self.merge_object(caller, at, content, terms).await?;
+        self.object(caller, at).await
     }
 
     /// One page of the objects of a partition. It is empty only at the end.

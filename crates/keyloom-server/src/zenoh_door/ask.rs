@@ -57,8 +57,7 @@ pub(super) async fn answer(
         }
         What::Merge => {
             let content = convert::content(service, read(given)?)?;
-            service.merge_object(caller, at, content, UNSAID.into()).await?;
-            let object = service.object(caller, at).await?;
+            let object = service.merged_object(caller, at, content, UNSAID.into()).await?;
             Ok(convert::object(at, object).encode_to_vec())
         }
         What::BatchSet => {

@@ -54,6 +54,10 @@ pub(super) enum What {
 
 /// Reads a key.
 pub(super) fn read(service: &Service, text: &str) -> Result<Key, Error> {
+    if text.contains(['*', '$']) {
+        let detail = format!("`{text}` is a pattern: name one key; `*` is %2A, and `$` is %24");
+        return Err(Error::Invalid { detail });
+    }
     let segments = text.split('/').map(decoded).collect::<Result<Vec<_>, _>>()?;
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let ["oprc", class, partition, rest @ ..] = segments.as_slice() else {

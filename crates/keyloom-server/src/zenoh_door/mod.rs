@@ -5,7 +5,7 @@
 //! Z2: A query is answered, or told why not. A put or a delete has nobody to tell: what is wrong
 //!     with it is logged.
 //! Z3: A token comes as the attachment. Without any tokens the caller is the administrator where
-//!     only this machine takes part: nobody listens, and nobody is connected to, elsewhere.
+//!     only this machine takes part: nobody listens elsewhere, and nobody is connected to.
 //! Z4: A query takes a place among the requests and has their deadline; puts are worked on one
 //!     after the other, beside the queries, and hold up those who put.
 
@@ -68,13 +68,14 @@ struct Desk {
 }
 
 impl ZenohEndpoints {
-    /// The first that is not on this machine.
+    /// The first behind which others may be: who listens here is told, and a router of this machine
+    /// may pass on what comes from elsewhere.
     fn foreign(&self) -> Option<&String> {
         let is_foreign = |endpoint: &&String| {
             let (_, address) = endpoint.split_once('/').unwrap_or(("", endpoint));
             !is_loopback(address)
         };
-        self.listen.iter().chain(&self.connect).find(is_foreign)
+        self.listen.iter().find(is_foreign).or_else(|| self.connect.first())
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, stream};
 use hyper::Method;
+use keyloom_api::grid;
 use keyloom_server::Config;
 use tonic::Code;
 use tonic::metadata::MetadataValue;
@@ -96,10 +97,21 @@ async fn a_message_that_cannot_be_read_is_an_argument_error() {
 }
 
 #[tokio::test]
+async fn a_message_that_is_larger_than_a_body_may_be_exceeds_a_limit() {
+    let server = Server::with(GRID, Config { body_bytes_max: 1000, ..Config::default() }).await;
+    let value = grid::ValData { data: vec![0; 1001], r#type: 0 };
+    let large = grid::SetKeyRequest { value: Some(value), ..grid::SetKeyRequest::default() };
+    let refused = server.data().set_value(large).await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn what_a_web_page_can_send_unasked_is_no_call() {
     let server = Server::start(GRID).await;
     for path in ["/oprc.DataService/Capabilities", "/api/class/order/0/invokes/any"] {
-        for headers in [&[][..], &[("content-type", "text/plain")]] {
+        let web = ("content-type", "application/grpc-web");
+        for headers in [&[][..], &[("content-type", "text/plain")], &[web]] {
             let answer = server.send(Method::POST, path, headers, b"\0\0\0\0\0").await;
             assert_eq!(answer.problem(), "415 invalid_argument", "{path}");
         }

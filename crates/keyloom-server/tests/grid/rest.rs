@@ -139,7 +139,7 @@ async fn bad_addresses_and_bodies_are_refused_with_problem_documents() {
         assert_eq!(answer.problem(), expected, "{path}");
     }
     let path = format!("{OBJECTS}/o");
-    for body in [json!({ "entries": { "x": 1 } }), json!({ "more": 1 }), json!(7)] {
+    for body in [json!({ "entries": { "x": 1 } }), json!({ "more": 1 }), json!(7), json!([])] {
         let answer = server.json(Method::PUT, &path, &body).await;
         assert_eq!(answer.problem(), "400 invalid_argument", "{body}");
     }
@@ -168,7 +168,8 @@ async fn o12_o13_the_rollout_is_moved_at_run_time_and_refusals_name_the_flag() {
         let server = &server;
         async move { server.json(Method::PUT, "/api/rollout", &body).await }
     };
-    assert_eq!(rollout(json!({ "phase": 0 })).await.status, 200);
+    assert_eq!(rollout(json!({ "phase": 0, "id_len_max": 90 })).await.status, 200);
+    assert_eq!(rollout(json!({ "phase": 0 })).await.read()["id_len_max"], 90, "it was not named");
     assert_eq!(server.get("/api/capabilities").await.read()["string_ids"], false);
     let path = format!("{OBJECTS}/text");
     let refused = server.json(Method::PUT, &path, &json!({})).await;
@@ -204,8 +205,15 @@ async fn classes_are_created_through_the_api_and_show_what_is_in_them() {
     let shown = server.get("/api/class/thing").await.read();
     assert_eq!(shown["schema"]["partitions"], 2);
     assert_eq!(shown["partitions"][0]["string_objects"], 1);
-    let fewer = server.json(Method::PUT, "/api/class/thing", &json!({ "partitions": 1 })).await;
-    assert!(fewer.status >= 400, "{fewer:?}");
+    // With another number, `auto` would look elsewhere.
+    for partitions in [1, 3] {
+        let other = json!({ "partitions": partitions });
+        let refused = server.json(Method::PUT, "/api/class/thing", &other).await;
+        assert!(refused.status >= 400, "{refused:?}");
+    }
+    let watched = json!({ "partitions": 2, "event": { "data_trigger_str": { "7": {} } } });
+    let refused = server.json(Method::PUT, "/api/class/thing", &watched).await;
+    assert!(refused.read()["detail"].as_str().unwrap().contains("data_trigger"), "{refused:?}");
     let hash = server.get("/debug/object-hash/thing/0/A").await.read();
     let id = keyloom_engine::ObjectId::string("a", 160).unwrap();
     assert_eq!(hash["object_id"], "a");
@@ -234,8 +242,10 @@ async fn o06_several_entries_are_read_at_once_in_the_order_they_are_asked_for() 
         .map(|item| item["key"].as_str().unwrap())
         .collect();
     assert_eq!((keys, &page["next"]), (vec!["7", "é", "a"], &json!(null)));
-    let both = server.get(&format!("{path}?key=a&prefix=a")).await;
-    assert_eq!(both.problem(), "400 invalid_argument");
+    for wrong in ["key=a&prefix=a", "key=a&key=A"] {
+        let answer = server.get(&format!("{path}?{wrong}")).await;
+        assert_eq!(answer.problem(), "400 invalid_argument", "{wrong}");
+    }
     let many = "key=a&".repeat(1001);
     assert_eq!(server.get(&format!("{path}?{many}")).await.problem(), "413 limit_exceeded");
     let absent = server.get(&format!("{OBJECTS}/none/values?key=a")).await;

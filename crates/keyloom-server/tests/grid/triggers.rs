@@ -54,12 +54,13 @@ async fn functions_are_called_over_grpc_and_rest_and_tell_how_it_went() {
 async fn an_asynchronous_call_keeps_its_result_until_it_is_fetched() {
     let mut function = Function::start().await;
     let server = Server::start(&function.schema("")).await;
-    let path = "/api/class/order/0/objects/o/invokes/notify?async=true";
+    let path = "/api/class/order/auto/objects/o/invokes/notify?async=true";
     let answer = server.post(path, b"later").await;
     assert_eq!(answer.status, 202, "{answer:?}");
     let id = answer.read()["invocation_id"].as_str().unwrap().to_owned();
+    let partition = answer.read()["headers"]["keyloom-partition"].as_str().unwrap().to_owned();
     function.called(1).await;
-    let path = format!("/api/class/order/0/invocations/{id}");
+    let path = format!("/api/class/order/{partition}/invocations/{id}");
     let result = loop {
         let answer = server.get(&path).await;
         if answer.status == 200 {

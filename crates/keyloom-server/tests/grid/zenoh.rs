@@ -206,6 +206,7 @@ async fn bad_keys_and_payloads_are_told_over_zenoh() {
         ("oprc/order/0/objects/%FF", None, "invalid_argument"),
         ("oprc/order/0/objects/a%00b", None, "invalid_argument"),
         ("oprc/order/0/more", None, "invalid_argument"),
+        ("oprc/order/0/objects/*", None, "invalid_argument"),
         ("oprc/order/0/objects/1/set", Some(vec![0xFF]), "invalid_argument"),
         ("oprc/order/0/invokes/none", None, "not_found"),
     ] {
@@ -241,6 +242,8 @@ async fn zenoh_that_others_can_reach_needs_tokens() {
         (Some("tcp/127.evil.example:7447"), None),
         (Some("0.0.0.0:7447"), None),
         (Some("tcp/127.0.0.1:0"), Some("tcp/192.0.2.1:7447")),
+        // A router may pass on what comes from elsewhere.
+        (None, Some("tcp/127.0.0.1:7447")),
     ] {
         let listed = |endpoint: Option<&str>| endpoint.map(str::to_owned).into_iter().collect();
         let zenoh = ZenohEndpoints { listen: listed(listen), connect: listed(connect) };

@@ -61,8 +61,12 @@ async fn a_body_that_does_not_arrive_is_given_up() {
 async fn a_head_that_does_not_arrive_is_given_up() {
     let config = Config { head_timeout: Duration::from_millis(30), ..Config::default() };
     let server = Server::configured(config).await;
-    let answer = server.raw(b"GET / HTTP/1.1\r\nHost: loc").await;
-    assert_eq!(answer, "");
+    for begun in [&b"GET / HTTP/1.1\r\nHost: loc"[..], b"", b"PRI"] {
+        assert_eq!(timeout(PATIENCE, server.raw(begun)).await.unwrap(), "");
+    }
+    // Nor is a connection kept that has only agreed on HTTP/2.
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    timeout(PATIENCE, server.raw(preface)).await.unwrap();
 }
 
 #[tokio::test]
