@@ -70,7 +70,7 @@ impl Engine {
             self.finish_building(schema, progress).await?;
             return Ok(change);
         }
-        Err(exhausted())
+        Err(Error::exhausted())
     }
 
     /// What the schema makes of the catalog in force; the result compiles.
@@ -248,7 +248,7 @@ impl Engine {
                 self.reload_catalog().await?;
             }
         }
-        Err(exhausted())
+        Err(Error::exhausted())
     }
 
     /// Writes the missing keys of all documents, in small commits that check the catalog and each
@@ -290,7 +290,7 @@ impl Engine {
                     conflicts += 1;
                     size = (size / 2).max(1);
                 }
-                CommitOutcome::Conflict { .. } => return Err(exhausted()),
+                CommitOutcome::Conflict { .. } => return Err(Error::exhausted()),
             }
         }
     }
@@ -340,7 +340,7 @@ impl Engine {
                 return Ok(());
             }
         }
-        Err(exhausted())
+        Err(Error::exhausted())
     }
 
     async fn delete_all(&self, head: Head) -> Result<(), Error> {
@@ -381,10 +381,6 @@ fn forget_announced(record: &mut CatalogRecord) {
 fn building(collection: &Collection) -> Vec<u16> {
     let paths = collection.further_paths().filter(|path| path.state == PathState::Building);
     paths.map(|path| path.head.template).collect()
-}
-
-fn exhausted() -> Error {
-    Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX) }
 }
 
 /// The next documents of a collection behind a key. Each page begins with a pause, so that whoever

@@ -4,6 +4,7 @@ use keyloom_store::StoreError;
 use thiserror::Error;
 
 use crate::engine::Actor;
+use crate::limits::REPLAN_ATTEMPTS_MAX;
 
 /// Why the engine did not do what it was asked.
 #[derive(Debug, Error)]
@@ -209,6 +210,12 @@ impl Error {
                 Error::Forbidden { collection, detail }
             }
         }
+    }
+
+    /// That others were faster as often as a write is planned.
+    pub(crate) fn exhausted() -> Error {
+        let attempts = u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX);
+        Error::RetriesExhausted { attempts }
     }
 
     /// An [`Error::Invalid`] with this detail.

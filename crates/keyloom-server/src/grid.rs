@@ -16,6 +16,9 @@ use keyloom_engine::{
 use crate::limits::LIST_LIMIT;
 use crate::service::Service;
 
+/// The header that says `auto` in a request, and the number of the partition in an answer.
+pub(crate) const PARTITION: &str = "keyloom-partition";
+
 /// What an object is to be.
 pub(crate) fn content(service: &Service, data: grid::ObjData) -> Result<ObjectContent, Error> {
     // Where the object is, the request says.

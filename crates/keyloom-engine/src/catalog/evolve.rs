@@ -143,7 +143,7 @@ fn change_class(
     };
     if wanted.partitions < stored.schema.partitions {
         let detail = format!(
-            "there are {} partitions, and objects may be in all of them: their number only grows",
+            "there are {} partitions, and all of them may have been used: their number only grows",
             stored.schema.partitions
         );
         return Err(class::wrong(name, "partitions", detail));

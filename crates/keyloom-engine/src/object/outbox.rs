@@ -24,7 +24,7 @@ use keyloom_store::{
 use serde::{Deserialize, Serialize};
 
 use super::record::check_format;
-use super::trigger::{Ended, retries_exhausted};
+use super::trigger::Ended;
 use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -163,7 +163,7 @@ impl Engine {
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
-        Err(retries_exhausted())
+        Err(Error::exhausted())
     }
 
     /// Counts a failed delivery; after the last attempt the event becomes a dead letter, and the
@@ -247,7 +247,7 @@ impl Engine {
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
-        Err(retries_exhausted())
+        Err(Error::exhausted())
     }
 }
 

@@ -76,8 +76,7 @@ impl Engine {
                 Err(error) => return Err(error.into()),
             }
         }
-        let attempts = u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX);
-        Err(Error::RetriesExhausted { attempts })
+        Err(Error::exhausted())
     }
 
     async fn draft_rewrite(

@@ -59,7 +59,7 @@ impl Engine {
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
-        Err(retries_exhausted())
+        Err(Error::exhausted())
     }
 
     /// Adds these events to a commit. A class or a partition that is gone triggers nothing.
@@ -89,11 +89,6 @@ impl Engine {
         }
         Ok(count)
     }
-}
-
-/// Others were faster, again and again.
-pub(super) fn retries_exhausted() -> Error {
-    Error::RetriesExhausted { attempts: u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX) }
 }
 
 /// What the entries of an edit trigger; the numbers are given out by the outbox.

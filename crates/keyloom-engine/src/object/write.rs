@@ -247,8 +247,7 @@ impl Engine {
                 }
             }
         }
-        let attempts = u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX);
-        Err(Error::RetriesExhausted { attempts })
+        Err(Error::exhausted())
     }
 
     /// Reads what an edit touches and drafts its commit.

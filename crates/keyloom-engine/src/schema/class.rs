@@ -14,7 +14,8 @@ pub struct ClassSchema {
     /// What the class is for, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// How many partitions its objects are spread over; the number only grows.
+    /// How many partitions its objects are spread over; the number stays once there are
+    /// objects.
     #[serde(default = "one_partition")]
     pub partitions: u32,
     /// What can be invoked, by name.

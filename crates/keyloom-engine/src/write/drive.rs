@@ -52,7 +52,7 @@ impl Engine {
                 }
             }
         }
-        Err(Error::RetriesExhausted { attempts: attempts_max() })
+        Err(Error::exhausted())
     }
 
     /// Commits a draft; a lost reply is looked up, never guessed.
@@ -255,11 +255,6 @@ fn version_of(key: &[u8], value: &[u8]) -> Result<u64, Error> {
         Space::Object => Ok(Metadata::decode(value)?.version),
         _ => Ok(HeadRecord::decode(value)?.version),
     }
-}
-
-/// The attempts after which a write gives up, as errors count them.
-pub(super) fn attempts_max() -> u32 {
-    u32::try_from(REPLAN_ATTEMPTS_MAX).unwrap_or(u32::MAX)
 }
 
 /// The error of an operation that came alone.

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use super::change::{DocumentChange, NewDocument, OldDocument};
 use super::draft::{Guard, guard_key};
-use super::drive::{Tried, attempts_max, check_request, unwrap_single};
+use super::drive::{Tried, check_request, unwrap_single};
 use super::fill::{Generated, Supply};
 use super::intent::Intent;
 use super::permit::{check_caller, check_old};
@@ -91,7 +91,7 @@ impl Engine {
                 }
             }
         }
-        Err(Error::RetriesExhausted { attempts: attempts_max() })
+        Err(Error::exhausted())
     }
 
     fn set_changes(

@@ -6,10 +6,11 @@ use tonic::{Request, Response, Status};
 
 use super::status::invalid;
 use crate::caller::Caller;
+use crate::grid::PARTITION;
 use crate::service::DEPTH;
 
 /// Says `auto` where the server is to choose the partition.
-const PARTITION: HeaderName = HeaderName::from_static("keyloom-partition");
+const PLACE: HeaderName = HeaderName::from_static(PARTITION);
 
 /// Says how many events led to the call.
 const EVENTS: HeaderName = HeaderName::from_static(DEPTH);
@@ -32,7 +33,7 @@ impl<T> Call<T> {
         partition: impl FnOnce(&T) -> u32,
     ) -> Result<Call<T>, Status> {
         let headers = request.metadata().as_ref();
-        let is_auto = match headers.get(PARTITION) {
+        let is_auto = match headers.get(PLACE) {
             None => false,
             Some(value) if value == "auto" => true,
             Some(_) => return Err(invalid("keyloom-partition can only be auto")),

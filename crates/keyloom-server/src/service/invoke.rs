@@ -19,7 +19,7 @@ use tracing::warn;
 use super::Service;
 use super::objects::{reading, writing};
 use crate::functions::{Invocation, failed, is_okay};
-use crate::grid::identity;
+use crate::grid::{PARTITION, identity};
 use crate::limits::{FUNCTION_TIMEOUT, INVOCATION_KEPT, INVOCATION_SLACK, INVOCATIONS_MAX};
 
 /// The option, and the header, that says how many events led to a call or a write.
@@ -79,7 +79,7 @@ impl Service {
             }
         });
         // Where to ask for the result: who called may have said auto.
-        let headers = [("keyloom-partition".to_owned(), partition.to_string())].into();
+        let headers = [(PARTITION.to_owned(), partition.to_string())].into();
         Ok(InvocationResponse { invocation_id: Some(id), headers, ..InvocationResponse::default() })
     }
 
