@@ -334,3 +334,18 @@ fn the_feed_does_not_tell_of_deliveries() {
     assert_eq!(grid.changes().len(), before);
     assert_eq!(grid.changes().last().unwrap().kind, Touched::Updated);
 }
+
+#[test]
+fn the_events_of_one_write_are_bounded_in_bytes_and_nothing_is_written() {
+    let grid = Grid::new();
+    grid.set("a", &[]).unwrap();
+    let many = DataTrigger { on_create: vec![target("order"); 17], ..DataTrigger::default() };
+    let event = Event { data_trigger: [(1, many)].into(), ..Event::default() };
+    grid.set_event("a", event).unwrap();
+    let refused = code(grid.set_entry("a", number(1), &"x".repeat(1 << 20)));
+    assert!(refused.starts_with("limit_exceeded: bytes in the events of one write"), "{refused}");
+    assert_eq!(lines(&grid), [""; 0]);
+    assert_eq!(grid.entry("a", &number(1)).unwrap().1, None);
+    grid.set_entry("a", number(1), "x").unwrap();
+    assert_eq!(lines(&grid).len(), 17);
+}
