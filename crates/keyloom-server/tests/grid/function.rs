@@ -52,7 +52,7 @@ impl Function {
         let (sender, calls) = watch::channel(Vec::new());
         let answering = Answering { calls: Arc::new(Mutex::new(sender)) };
         let server = tonic::transport::Server::builder()
-            .add_service(OprcFunctionServer::new(answering))
+            .add_service(OprcFunctionServer::new(answering).max_decoding_message_size(8 << 20))
             .serve_with_incoming(TcpIncoming::from(listener));
         let serving = tokio::spawn(async move { server.await.unwrap() });
         Function { address, calls, serving }

@@ -198,3 +198,24 @@ async fn functions_that_nobody_waits_for_are_bounded() {
     assert_eq!(server.get("/api/class/order/0/dead-letters").await.status, 200, "it goes on");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_answer_that_is_too_large_to_be_kept_does_not_seem_to_run() {
+    let mut function = Function::start().await;
+    let server = Server::start(&function.schema("")).await;
+    let path = "/api/class/order/0/invokes/notify?async=true";
+    let large = vec![b'x'; (4 << 20) + 1];
+    let id = server.post(path, &large).await.read()["invocation_id"].as_str().unwrap().to_owned();
+    function.called(1).await;
+    let path = format!("/api/class/order/0/invocations/{id}");
+    let result = loop {
+        let answer = server.get(&path).await;
+        if answer.status != 202 {
+            break answer.read();
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(result["status"], "SYSTEM_ERROR");
+    assert!(result["headers"]["error"].as_str().unwrap().contains("too large"), "{result}");
+    server.stop().await;
+}
