@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::edge::RequestIds;
 use crate::metrics::Metrics;
 use crate::rates::Rates;
+use crate::room::Room;
 use crate::service::Service;
 
 /// What all requests share.
@@ -16,6 +17,8 @@ pub(crate) struct App {
     pub(crate) config: Config,
     /// A place for each request that may be worked on at once.
     pub(crate) places: Semaphore,
+    /// Room for the bodies and answers that are held.
+    pub(crate) room: Room,
     /// A place for each reader that may follow the feed at once.
     pub(crate) readers: Arc<Semaphore>,
     pub(crate) rates: Option<Rates>,

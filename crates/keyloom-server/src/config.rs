@@ -19,6 +19,10 @@ pub struct Config {
     pub body_bytes_max: usize,
     /// The time in which a body has to arrive.
     pub body_timeout: Duration,
+    /// The bodies and answers that are held at once, all together.
+    pub room_bytes_max: usize,
+    /// The time in which a client has to take another piece of a large answer.
+    pub answer_timeout: Duration,
     /// The time in which the head of a request has to arrive.
     pub head_timeout: Duration,
     /// The time after which a request is given up.
@@ -53,6 +57,8 @@ impl Default for Config {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7400),
             body_bytes_max: limits::BODY_BYTES_MAX,
             body_timeout: limits::BODY_TIMEOUT,
+            room_bytes_max: limits::ROOM_BYTES_MAX,
+            answer_timeout: limits::ANSWER_TIMEOUT,
             head_timeout: limits::HEAD_TIMEOUT,
             deadline: limits::DEADLINE,
             long_deadline: limits::LONG_DEADLINE,

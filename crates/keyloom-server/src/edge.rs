@@ -1,15 +1,18 @@
 //! What every request passes: an id, admission, a deadline.
 //!
-//! E1: A request that finds no place is answered at once; none waits for a place.
+//! E1: A request that finds no place is answered at once; none waits for a place, and none has one
+//!     while its body arrives.
 //! E2: A request that is given up says whether it may have changed something.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use hyper::body::Body as _;
 use keyloom_api::Code;
 use tokio::time::{Instant, timeout};
 use tracing::field::Empty;
@@ -18,6 +21,7 @@ use tracing::{Instrument, debug, debug_span, warn};
 use crate::app::App;
 use crate::limits::REQUEST_ID_BYTES_MAX;
 use crate::rest::{Passage, Refusal};
+use crate::room::Claim;
 use crate::traces;
 
 /// The header with the id of a request.
@@ -51,15 +55,8 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
         object.id_str = Empty,
     );
     traces::follow(&span, request.headers());
-    let mut response = match app.places.try_acquire() {
-        Ok(_place) => match passage.answer(&method, request.headers()) {
-            Some(answer) => answer,
-            None => in_time(passage.deadline(), request, next).instrument(span.clone()).await,
-        },
-        Err(_) => {
-            Refusal::busy("the server has as many requests as it can work on").into_response()
-        }
-    };
+    let worked = work(&passage, request, next).instrument(span.clone()).await;
+    let mut response = worked.unwrap_or_else(Refusal::into_response);
     let status = response.status().as_u16();
     let time = begun.elapsed();
     app.metrics.end(passage.path, &method, status, time);
@@ -76,9 +73,50 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
     response
 }
 
-async fn in_time(deadline: Duration, request: Request, next: Next) -> Response {
+/// Lets a request through once it is all here and has a place.
+async fn work(passage: &Passage, request: Request, next: Next) -> Result<Response, Refusal> {
+    let app = &*passage.app;
+    let is_admitted = passage.is_always_answered() || app.places.available_permits() > 0;
+    if !is_admitted {
+        return Err(no_place());
+    }
+    if let Some(answer) = passage.answer(request.method(), request.headers()) {
+        return Ok(answer);
+    }
+    let (request, _claim) = arrive(app, request).await?;
+    // E1
+    let _place = match app.places.try_acquire() {
+        Ok(place) => Some(place),
+        Err(_) if passage.is_always_answered() => None,
+        Err(_) => return Err(no_place()),
+    };
     let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    match timeout(deadline, next.run(request)).await {
+    let mut response = in_time(passage.deadline(), is_safe, next.run(request)).await;
+    app.room.depart(&mut response, is_safe)?;
+    Ok(response)
+}
+
+/// A request with all of its body, and the room that it takes.
+async fn arrive(app: &App, request: Request) -> Result<(Request, Claim), Refusal> {
+    if request.body().is_end_stream() {
+        return Ok((request, Claim::default()));
+    }
+    let (parts, body) = request.into_parts();
+    let (bytes, claim) = app.room.arrive(&parts.headers, body, app.config.body_timeout).await?;
+    Ok((Request::from_parts(parts, Body::from(bytes)), claim))
+}
+
+/// There are as many requests as there may be.
+pub(crate) fn no_place() -> Refusal {
+    Refusal::busy("the server has as many requests as it can work on")
+}
+
+async fn in_time(
+    deadline: Duration,
+    is_safe: bool,
+    work: impl Future<Output = Response>,
+) -> Response {
+    match timeout(deadline, work).await {
         Ok(response) => response,
         Err(_) if is_safe => {
             Refusal::busy("the deadline of the request has passed").into_response()

@@ -9,6 +9,22 @@ pub const BODY_BYTES_MAX: usize = 8 << 20;
 /// The time in which a body has to arrive.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// The bodies and answers that are held at once, all together; one more is told to come back: 64 of
+/// the largest bodies or pages.
+pub const ROOM_BYTES_MAX: usize = 512 << 20;
+
+/// Bodies and answers up to this size always find room.
+pub const SMALL_BYTES_MAX: usize = 4 << 10;
+
+/// How much of an answer is handed out at once.
+pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
+
+/// The time in which a client has to take another piece of a large answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The requests that one connection of HTTP/2 may have under way.
+pub const STREAMS_MAX: u32 = 128;
+
 /// The time in which the head of a request has to arrive, so that silent connections go away.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -31,6 +47,9 @@ pub const RETRY_AFTER_SECONDS: u32 = 1;
 
 /// How long requests may still run once the server was told to stop.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a connection on which nothing is under way may outlive the stop: time for the last bytes.
+pub const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// The longest request id that is taken over from a client.
 pub const REQUEST_ID_BYTES_MAX: usize = 128;

@@ -1,40 +1,28 @@
 //! The socket: accepts connections, serves them, and lets them finish when the server stops.
 //!
-//! L1: Connections are bounded; one more is told so and closed.
-//! L2: After the stop nothing is accepted, and what runs may finish within its time.
-//! L3: An address that others can reach is served only if callers are known by tokens.
+//! L1: After the stop nothing is accepted, and what runs may finish within its time.
+//! L2: An address that others can reach is served only if callers are known by tokens.
 
-use std::convert::Infallible;
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Router;
-use axum::http::{Request, Response};
-use http_body_util::Either;
-use hyper::body::Incoming;
-use hyper::rt::{Read, Write};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::server::graceful::GracefulShutdown;
 use keyloom_engine::Error as EngineError;
 use thiserror::Error;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
-use tower::ServiceExt;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use crate::app::App;
-use crate::caller::Peer;
 use crate::config::Config;
+use crate::connection::{Connection, Doors};
 use crate::edge::RequestIds;
-use crate::limits::{ACCEPT_PAUSE, HANDSHAKE_TIMEOUT, KEEP_ALIVE, RATE_SWEEP};
+use crate::limits::{ACCEPT_PAUSE, RATE_SWEEP};
 use crate::rates::Rates;
+use crate::room::Room;
 use crate::service::Service;
 use crate::{dispatch, grpc, rest, retention, tls, zenoh_door};
 
@@ -50,7 +38,7 @@ pub enum ServeError {
         /// What the system reported.
         source: io::Error,
     },
-    /// Others could reach the server, and nobody has a token (L3).
+    /// Others could reach the server, and nobody has a token (L2).
     #[error(
         "{address} can be reached from other machines, and there is no token yet: create one with \
          `keyloom token create`, or listen on 127.0.0.1"
@@ -76,7 +64,7 @@ pub enum ServeError {
         /// What it reported.
         reason: String,
     },
-    /// Others could reach Zenoh, and nobody has a token (L3).
+    /// Others could reach Zenoh, and nobody has a token (L2).
     #[error(
         "Zenoh at {endpoint} can be reached from other machines, and there is no token yet: create \
          one with `keyloom token create`, or only listen, on tcp/127.0.0.1"
@@ -124,6 +112,7 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
         metrics: Arc::clone(service.metrics()),
         service,
         places: Semaphore::new(config.requests_max),
+        room: Room::new(&config),
         readers: Arc::new(Semaphore::new(config.readers_max)),
         rates: config.rate_limit.map(Rates::new),
         request_ids: RequestIds::starting_at(random()),
@@ -131,7 +120,7 @@ pub async fn bind(service: Arc<Service>, config: Config) -> Result<Listening, Se
         config,
     });
     let rest = rest::layered(rest::router(&app), cors);
-    let doors = Arc::new(Doors { rest, grpc: grpc::Services::new(Arc::clone(&app)) });
+    let doors = Arc::new(Doors { rest, grpc: grpc::Services::new(Arc::clone(&app)).await });
     Ok(Listening { listener, address, doors, app, stop, tls, zenoh })
 }
 
@@ -175,6 +164,7 @@ impl Listening {
         }
         drop(listener);
         info!("stopping");
+        doors.grpc.stop().await;
         // Streams of changes end, and what asks whether the server is ready hears that it is not.
         let _ = stop.send(true);
         if timeout(app.config.shutdown_timeout, graceful.shutdown()).await.is_err() {
@@ -186,84 +176,6 @@ impl Listening {
             let _ = zenoh.await;
         }
         let _ = keeper.await;
-    }
-}
-
-/// What answers on a connection.
-struct Doors {
-    rest: Router,
-    grpc: grpc::Services,
-}
-
-/// What serves one connection.
-struct Connection {
-    doors: Arc<Doors>,
-    app: Arc<App>,
-    peer: SocketAddr,
-    place: Option<OwnedSemaphorePermit>,
-}
-
-impl Connection {
-    async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>, watcher: Watcher) {
-        // Small answers go out at once; a client would wait for them otherwise.
-        let _ = stream.set_nodelay(true);
-        let Some(tls) = tls else { return self.speak(TokioIo::new(stream), watcher).await };
-        match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok(stream)) => self.speak(TokioIo::new(stream), watcher).await,
-            Ok(Err(error)) => debug!(%error, "no TLS"),
-            Err(_) => debug!("no TLS in time"),
-        }
-    }
-
-    async fn speak(self, stream: impl Read + Write + Unpin + Send + 'static, watcher: Watcher) {
-        let Connection { doors, app, peer, place } = self;
-        let is_refused = place.is_none();
-        let has_asked = Arc::new(AtomicBool::new(false));
-        let asking = Arc::clone(&has_asked);
-        let answer = service_fn(move |mut request: Request<Incoming>| {
-            asking.store(true, Ordering::Relaxed);
-            let doors = Arc::clone(&doors);
-            request.extensions_mut().insert(Peer(peer));
-            // Some kilobytes, which would be copied at each step of starting the task.
-            Box::pin(async move {
-                // L1
-                let answer = match is_refused {
-                    true => rest::too_many_connections().map(Either::Left),
-                    false => doors.answer(request).await,
-                };
-                Ok::<_, Infallible>(answer)
-            })
-        });
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http1().timer(TokioTimer::new()).header_read_timeout(app.config.head_timeout);
-        builder.http2().timer(TokioTimer::new()).keep_alive_interval(Some(KEEP_ALIVE));
-        let connection = watcher.watch(builder.serve_connection(stream, answer).into_owned());
-        // Whatever is said: a request has to be made in time.
-        let is_quiet = async {
-            sleep(app.config.head_timeout).await;
-            if has_asked.load(Ordering::Relaxed) {
-                pending::<()>().await;
-            }
-        };
-        tokio::select! {
-            // A connection that breaks is the client's business.
-            _ = connection => {}
-            () = is_quiet => debug!("a connection that asked nothing is closed"),
-        }
-        drop(place);
-    }
-}
-
-impl Doors {
-    async fn answer(&self, request: Request<Incoming>) -> Response<grpc::Body> {
-        let request = match self.grpc.answer(request).await {
-            Ok(response) => return response,
-            Err(request) => request,
-        };
-        match self.rest.clone().oneshot(request).await {
-            Ok(response) => response.map(Either::Left),
-            Err(never) => match never {},
-        }
     }
 }
 

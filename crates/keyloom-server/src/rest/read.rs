@@ -1,21 +1,19 @@
 //! What handlers read from a request: the place, parameters, bodies, preconditions.
 //!
 //! D1: An address is decoded once. What is then no UTF-8, or holds a NUL, is refused.
-//! D2: A body is read up to its limit and within its time, and only if its type is the right one.
+//! D2: A body is read only if its type is the right one.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use keyloom_api::Code;
+use http_body_util::BodyExt;
 use keyloom_engine::{Precondition, Terms};
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use tokio::time::timeout;
 
 use super::Refusal;
 use super::answer::JSON;
@@ -123,9 +121,9 @@ impl Parameters {
 impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Json<T>, Refusal> {
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Json<T>, Refusal> {
         check_media(request.headers(), &[JSON])?;
-        let bytes = read_body(request, app).await?;
+        let bytes = read_body(request).await?;
         object_from_json(&bytes).map(Json)
     }
 }
@@ -133,9 +131,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 impl FromRequest<Arc<App>> for Raw {
     type Rejection = Refusal;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Raw, Refusal> {
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Raw, Refusal> {
         let media = media_of(request.headers());
-        Ok(Raw { media, bytes: read_body(request, app).await? })
+        Ok(Raw { media, bytes: read_body(request).await? })
     }
 }
 
@@ -225,25 +223,11 @@ fn decoded(text: &str) -> Result<String, Refusal> {
     Ok(decoded.into_owned())
 }
 
-async fn read_body(request: Request, app: &App) -> Result<Bytes, Refusal> {
-    let max = app.config.body_bytes_max;
-    let too_large =
-        || Refusal::new(Code::LimitExceeded, format!("the body is larger than {max} bytes"));
-    let length = request.headers().get(header::CONTENT_LENGTH);
-    let length = length.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| usize::try_from(length).is_ok_and(|length| length > max)) {
-        return Err(too_large());
-    }
-    let body: Body = request.into_body();
-    match timeout(app.config.body_timeout, Limited::new(body, max).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Refusal::invalid("the body did not arrive whole")),
-        Err(_) => {
-            Err(Refusal::invalid("the body did not arrive in time")
-                .status(StatusCode::REQUEST_TIMEOUT))
-        }
-    }
+/// The body, which has arrived already.
+async fn read_body(request: Request) -> Result<Bytes, Refusal> {
+    let whole = request.into_body().collect().await;
+    let whole = whole.map_err(|_| Refusal::invalid("the body did not arrive whole"))?;
+    Ok(whole.to_bytes())
 }
 
 #[cfg(test)]

@@ -31,6 +31,8 @@ pub(crate) struct Route {
 #[derive(Clone, Copy)]
 enum Work {
     Short,
+    /// It tells how the server is, however much there is to do.
+    Always,
     /// It reads everything that is stored.
     Long,
 }
@@ -63,6 +65,11 @@ impl Route {
     /// The same route with other answers.
     pub(super) fn producing(self, produces: &'static [&'static str]) -> Route {
         Route { produces, ..self }
+    }
+
+    /// The same route, answered also when there is no place for another request.
+    pub(super) fn always(self) -> Route {
+        Route { work: Work::Always, ..self }
     }
 
     /// The same route with time to read everything that is stored.
@@ -115,9 +122,14 @@ impl Passage {
     /// The time after which a request is given up.
     pub(crate) fn deadline(&self) -> Duration {
         match self.work {
-            Work::Short => self.app.config.deadline,
+            Work::Short | Work::Always => self.app.config.deadline,
             Work::Long => self.app.config.long_deadline,
         }
+    }
+
+    /// Whether requests are answered although there is no place for them.
+    pub(crate) fn is_always_answered(&self) -> bool {
+        matches!(self.work, Work::Always)
     }
 
     fn allow(&self) -> HeaderValue {

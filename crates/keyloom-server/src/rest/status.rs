@@ -23,9 +23,9 @@ const PLAIN: &str = "text/plain";
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
-        Route::new("/healthz", &[Method::GET], get(health)),
-        Route::new("/readyz", &[Method::GET], get(ready)),
-        Route::new("/metrics", &[Method::GET], get(metrics)).producing(&[METRICS, PLAIN]),
+        Route::new("/healthz", &[Method::GET], get(health)).always(),
+        Route::new("/readyz", &[Method::GET], get(ready)).always(),
+        Route::new("/metrics", &[Method::GET], get(metrics)).producing(&[METRICS, PLAIN]).always(),
     ]
 }
 

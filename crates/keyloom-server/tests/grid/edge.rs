@@ -1,29 +1,50 @@
 //! What every call passes, and what is answered beside the services of the grid.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use hyper::Method;
 use keyloom_api::grid;
 use keyloom_server::Config;
+use tokio::time::timeout;
 use tonic::Code;
 use tonic::metadata::MetadataValue;
 use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
 
-use crate::server::{GRID, Server};
+use crate::server::{GRID, PATIENCE, Server};
 
 #[tokio::test]
 async fn health_is_served_on_the_port_of_rest() {
     let server = Server::start("").await;
     let mut client = HealthClient::new(server.channel.clone());
-    let answer = client.check(HealthCheckRequest { service: String::new() }).await.unwrap();
-    assert_eq!(answer.into_inner().status, 1);
+    for service in ["", "oprc.DataService", "oprc.OprcFunction"] {
+        let answer = client.check(HealthCheckRequest { service: service.to_owned() }).await;
+        assert_eq!(answer.unwrap().into_inner().status(), ServingStatus::Serving, "{service}");
+    }
     server.stop().await;
+}
+
+#[tokio::test]
+async fn who_watches_hears_that_the_server_stops_and_does_not_hold_it_up() {
+    let shutdown_timeout = Duration::from_secs(3600);
+    let server = Server::with("", Config { shutdown_timeout, ..Config::default() }).await;
+    let mut client = HealthClient::new(server.channel.clone());
+    let mut watch = client.watch(HealthCheckRequest::default()).await.unwrap().into_inner();
+    let heard = watch.next().await.unwrap().unwrap();
+    assert_eq!(heard.status(), ServingStatus::Serving);
+    let stopping = tokio::spawn(server.stop());
+    let heard = watch.next().await.unwrap().unwrap();
+    assert_eq!(heard.status(), ServingStatus::NotServing);
+    let end = watch.next().await.unwrap().unwrap_err();
+    assert_eq!(end.code(), Code::Unavailable, "{end:?}");
+    timeout(PATIENCE, stopping).await.expect("it waits for the watcher").unwrap();
 }
 
 #[tokio::test]
@@ -62,9 +83,12 @@ async fn a_token_that_is_not_valid_is_a_status_and_no_problem_document() {
 async fn a_call_that_finds_no_place_is_told_to_come_back() {
     let config = Config { requests_max: 0, ..Config::default() };
     let server = Server::with("", config).await;
-    let mut client = HealthClient::new(server.channel.clone());
-    let refused = client.check(HealthCheckRequest::default()).await.unwrap_err();
+    let asked = grid::CapabilitiesRequest::default();
+    let refused = server.data().capabilities(asked).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unavailable, "{refused:?}");
+    // How the server is, is told.
+    let mut client = HealthClient::new(server.channel.clone());
+    client.check(HealthCheckRequest::default()).await.unwrap();
     server.stop().await;
 }
 

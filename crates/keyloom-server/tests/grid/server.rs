@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -20,6 +21,9 @@ use serde_json::Value as Json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tonic::transport::{Channel, Endpoint};
+
+/// What has not happened by then never will: a test that waits fails then, instead of for ever.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A class with four partitions.
 pub(crate) const GRID: &str = "[classes.order]\npartitions = 4\n";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::Method;
+use futures_util::future::join_all;
 use keyloom_server::Config;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,33 +29,27 @@ async fn until_refused(server: &Server) -> Answer {
     timeout(PATIENCE, refused).await.expect("nothing is refused")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_request_more_than_there_are_places_is_told_to_come_back() {
-    let server = Server::configured(Config { requests_max: 1, ..Config::default() }).await;
-    // A body that never ends keeps the one place.
-    let mut slow = TcpStream::connect(server.address).await.unwrap();
-    let head = format!(
-        "POST {ALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: 100\r\n\r\n{{"
-    );
-    slow.write_all(head.as_bytes()).await.unwrap();
-    let refused = until_refused(&server).await;
-    assert_eq!(refused.refusal(), "503 unavailable");
-    assert_eq!(refused.header("retry-after"), "1");
-    drop(slow);
-    while server.get(ALL).await.status != 200 {}
+    let server = filled(Config { requests_max: 1, ..Config::default() }).await;
+    let scan = async || server.get(&format!("{ALL}?text=x&scan=100000")).await;
+    let answers = join_all((0..32).map(|_| scan())).await;
+    let (done, refused): (Vec<_>, Vec<_>) = answers.iter().partition(|one| one.status == 200);
+    assert!(!done.is_empty() && !refused.is_empty(), "{} done", done.len());
+    for refused in refused {
+        assert_eq!(refused.refusal(), "503 unavailable");
+        assert_eq!(refused.header("retry-after"), "1");
+    }
+    assert_eq!(scan().await.status, 200);
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_given_up() {
-    let config = Config { body_timeout: Duration::from_millis(30), ..Config::default() };
-    let server = Server::configured(config).await;
-    let begun = format!(
-        "POST {ALL} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: 100\r\n\r\n{{"
-    );
-    let answer = server.raw(begun.as_bytes()).await;
-    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+async fn how_the_server_is_is_told_although_there_is_no_place() {
+    let server = Server::configured(Config { requests_max: 0, ..Config::default() }).await;
+    assert_eq!(server.get(ALL).await.refusal(), "503 unavailable");
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(server.get(path).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -24,6 +24,8 @@ mod lists;
 #[cfg(test)]
 mod reputation;
 #[cfg(test)]
+mod room;
+#[cfg(test)]
 mod scopes;
 #[cfg(test)]
 mod server;
