@@ -48,7 +48,7 @@ pub const RETRY_AFTER_SECONDS: u32 = 1;
 /// How long requests may still run once the server was told to stop.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a connection on which nothing is under way may outlive the stop: time for the last bytes.
+/// How long a connection on which nothing is under way may outlive the stop: for the last bytes.
 pub const STOP_GRACE: Duration = Duration::from_millis(500);
 
 /// The longest request id that is taken over from a client.

@@ -2,27 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::client::conn::http2;
-use hyper::{Request, Response, Uri};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use keyloom_api::grid::data_service_client::DataServiceClient;
 use keyloom_api::grid::{
-    BatchSetValuesRequest, ObjData, SetKeyRequest, SetObjectRequest, SingleKeyRequest,
-    SingleObjectRequest, ValData,
+    BatchSetValuesRequest, ObjData, ObjectResponse, SetKeyRequest, SetObjectRequest,
+    SingleKeyRequest, SingleObjectRequest, ValData, ValueResponse,
 };
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use prost::Message as _;
 use tokio::time::Instant;
-use tonic::body::Body;
-use tower::service_fn;
-use tower::util::BoxCloneService;
 
-use super::{CLASS, ENTRIES, entry_key, string_id, value};
+use super::wire::Wire;
+use super::{CLASS, ENTRIES, VALUE_BYTES, entry_key, string_id, value};
 use crate::outcome::Outcome;
 
 /// Connections, and the calls that wait for an answer on each of them.
@@ -31,10 +23,6 @@ pub(super) const IN_FLIGHT: u64 = 64;
 
 /// How many entries a batch sets.
 const BATCH: u64 = 50;
-
-/// One connection. What a channel of tonic adds to it (a queue, reconnecting, balancing) would cost
-/// the clients as much as the server spends on a call, and they share the machine with it.
-type Connection = BoxCloneService<Request<Body>, Response<Incoming>, hyper::Error>;
 
 /// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,6 +64,16 @@ impl Call {
         }
     }
 
+    const fn path(self) -> &'static str {
+        match self {
+            Call::GetValue => "/oprc.DataService/GetValue",
+            Call::SetValue => "/oprc.DataService/SetValue",
+            Call::Get => "/oprc.DataService/Get",
+            Call::Set => "/oprc.DataService/Set",
+            Call::BatchSetValues => "/oprc.DataService/BatchSetValues",
+        }
+    }
+
     /// What the system that this replaces was measured at, in memory and without durability, in
     /// calls per second.
     pub(super) const fn yardstick(self) -> f64 {
@@ -90,44 +88,47 @@ impl Call {
 }
 
 /// Calls until the time is over; calls per second.
-pub(super) async fn drive(address: SocketAddr, errand: Errand, lasts: Duration) -> Outcome<f64> {
-    let mut clients = Vec::new();
-    let origin: Uri = format!("http://{address}").parse()?;
-    for _ in 0..CONNECTIONS {
-        clients.push(DataServiceClient::with_origin(connect(address).await?, origin.clone()));
-    }
-    let number = Arc::new(AtomicU64::new(errand.round * 1_000_003));
-    let done = Arc::new(AtomicU64::new(0));
+pub(super) fn drive(address: SocketAddr, errand: Errand, lasts: Duration) -> Outcome<f64> {
+    let number = AtomicU64::new(errand.round * 1_000_003);
     let started = Instant::now();
-    let mut callers = JoinSet::new();
-    for client in clients.iter().cycle().take(usize::try_from(IN_FLIGHT)?) {
-        let (mut client, number, done) = (client.clone(), Arc::clone(&number), Arc::clone(&done));
-        callers.spawn(async move {
-            while started.elapsed() < lasts {
-                let next = number.fetch_add(1, Ordering::Relaxed);
-                errand.call(&mut client, next).await?;
-                done.fetch_add(1, Ordering::Relaxed);
-            }
-            Outcome::Ok(())
-        });
-    }
-    while let Some(ended) = callers.join_next().await {
-        ended??;
-    }
-    let done = u32::try_from(done.load(Ordering::Relaxed))?;
+    let done = thread::scope(|scope| {
+        let callers: Vec<_> = (0..CONNECTIONS)
+            .map(|_| scope.spawn(|| errand.call(address, &number, || started.elapsed() < lasts)))
+            .collect();
+        let done = callers.into_iter().map(|caller| caller.join().map_err(|_| "a caller broke")?);
+        done.sum::<Outcome<u32>>()
+    })?;
     Ok(f64::from(done) / started.elapsed().as_secs_f64())
 }
 
-async fn connect(address: SocketAddr) -> Outcome<Connection> {
-    let stream = TcpStream::connect(address).await?;
-    stream.set_nodelay(true)?;
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    Ok(BoxCloneService::new(service_fn(move |request| sender.clone().send_request(request))))
-}
-
 impl Errand {
-    async fn call(self, client: &mut DataServiceClient<Connection>, number: u64) -> Outcome<()> {
+    /// Calls on one connection; the calls that were answered.
+    fn call(
+        self,
+        address: SocketAddr,
+        number: &AtomicU64,
+        goes_on: impl Fn() -> bool,
+    ) -> Outcome<u32> {
+        let mut wire = Wire::connect(address, self.call.path())?;
+        let next = || self.message(number.fetch_add(1, Ordering::Relaxed));
+        for _ in 0..IN_FLIGHT / CONNECTIONS {
+            wire.call(&next())?;
+        }
+        let mut done = 0;
+        while wire.open() > 0 {
+            for answer in wire.answers()? {
+                self.check(&answer)?;
+                done += 1;
+                if goes_on() {
+                    wire.call(&next())?;
+                }
+            }
+        }
+        Ok(done)
+    }
+
+    /// What is asked.
+    fn message(self, number: u64) -> Vec<u8> {
         let Errand { call, objects, .. } = self;
         let cls_id = CLASS.to_owned();
         let object_id_str = Some(string_id(number % objects));
@@ -139,8 +140,7 @@ impl Errand {
         match call {
             Call::GetValue => {
                 let ask = SingleKeyRequest { cls_id, object_id_str, key_str, ..Default::default() };
-                let found = client.get_value(ask).await?.into_inner();
-                found.value.ok_or("there is no such entry")?;
+                ask.encode_to_vec()
             }
             Call::SetValue => {
                 let value = Some(val(number));
@@ -151,19 +151,16 @@ impl Errand {
                     value,
                     ..SetKeyRequest::default()
                 };
-                client.set_value(ask).await?;
+                ask.encode_to_vec()
             }
             Call::Get => {
                 let ask = SingleObjectRequest { cls_id, object_id_str, ..Default::default() };
-                let object = client.get(ask).await?.into_inner().obj.ok_or("no such object")?;
-                if u64::try_from(object.entries_str.len())? != ENTRIES {
-                    return Err("an object has lost entries".into());
-                }
+                ask.encode_to_vec()
             }
             Call::Set => {
                 let object = Some(ObjData { entries_str: vals(ENTRIES), ..ObjData::default() });
                 let ask = SetObjectRequest { cls_id, object_id_str, object, ..Default::default() };
-                client.set(ask).await?;
+                ask.encode_to_vec()
             }
             Call::BatchSetValues => {
                 // Objects of their own: the others keep the number of their entries.
@@ -175,8 +172,28 @@ impl Errand {
                     values,
                     ..BatchSetValuesRequest::default()
                 };
-                client.batch_set_values(ask).await?;
+                ask.encode_to_vec()
             }
+        }
+    }
+
+    /// Fails if an answer is not what was asked for.
+    fn check(self, answer: &[u8]) -> Outcome<()> {
+        match self.call {
+            Call::GetValue => {
+                let found = ValueResponse::decode(answer)?.value.ok_or("there is no such entry")?;
+                if found.data.len() != VALUE_BYTES {
+                    return Err("a value has lost bytes".into());
+                }
+            }
+            Call::Get => {
+                let object = ObjectResponse::decode(answer)?.obj.ok_or("no such object")?;
+                if u64::try_from(object.entries_str.len())? != ENTRIES {
+                    return Err("an object has lost entries".into());
+                }
+            }
+            // That there is an answer says that it is done.
+            Call::SetValue | Call::Set | Call::BatchSetValues => {}
         }
         Ok(())
     }

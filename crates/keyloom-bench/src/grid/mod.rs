@@ -12,6 +12,7 @@
 mod calls;
 mod parts;
 mod report;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -21,7 +22,6 @@ use std::time::Duration;
 
 use keyloom_engine::schema::Schema;
 use keyloom_engine::{Engine, ObjectAt, ObjectContent, Partition, Precondition, Rollout, Val};
-use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
 use crate::host::{Host, Kind};
@@ -75,14 +75,13 @@ pub(crate) fn run(program: &Path, settings: Settings, log: &mut dyn Write) -> Ou
         writeln!(log, "loading {objects} objects: {}", kind.title())?;
         hosts.push((kind, Host::start(program, kind, folder.path(), objects)?));
     }
-    let runtime = Runtime::new()?;
     let mut rates: BTreeMap<(Call, Kind), Vec<f64>> = BTreeMap::new();
     for round in 0..rounds {
         writeln!(log, "round {} of {rounds}", round + 1)?;
         for call in Call::ALL {
             for (kind, host) in &hosts {
                 let errand = calls::Errand { call, objects, round };
-                let rate = runtime.block_on(calls::drive(host.address, errand, turn))?;
+                let rate = calls::drive(host.address, errand, turn)?;
                 rates.entry((call, *kind)).or_default().push(rate);
             }
         }
