@@ -1,6 +1,6 @@
 //! A connection of HTTP/2 that costs its client next to nothing: calls are written as frames, many
-//! at a time, and answers are read the same way. The clients share the machine with the server, and a
-//! client library takes as much of it for a call as the server does.
+//! at a time, and answers are read the same way. The clients share the machine with the server, and
+//! a client library takes as much of it for a call as the server does.
 //!
 //! W1: A call is answered when its message has come and its stream has ended well: a call that is
 //!     refused has no message.
