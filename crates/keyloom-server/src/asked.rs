@@ -3,7 +3,7 @@
 use keyloom_api as api;
 use keyloom_engine as engine;
 use keyloom_engine::schema::CollectionSchema;
-use keyloom_engine::{Filter, OrderBy, Query, Sort, Test};
+use keyloom_engine::{Feed, Filter, OrderBy, Position, Query, Sort, Test};
 use serde_json::Value as Json;
 
 use crate::typed;
@@ -50,6 +50,29 @@ pub fn parameters(
         }
     }
     Ok((query, explain))
+}
+
+/// Where a reader of the feed begins: behind a position, at the end, or with the oldest change that
+/// there is.
+pub fn position(text: Option<&str>, feed: Feed) -> Result<Position, String> {
+    match text {
+        None => Ok(feed.trimmed),
+        Some("end") => Ok(feed.last),
+        Some(text) => {
+            let position = text.parse().map(Position);
+            let position =
+                position.map_err(|_| format!("`{text}` is not a position, nor `end`"))?;
+            if position > feed.last {
+                return Err(format!(
+                    "position {text} is behind the end of the feed, {}: it comes from another \
+                     database, or from one that was restored since; read the documents again, then \
+                     follow from `end`",
+                    feed.last.0
+                ));
+            }
+            Ok(position)
+        }
+    }
 }
 
 /// A condition as a parameter: `FIELD=VALUE` or `FIELD.OPERATOR=VALUE`. `in` takes values with

@@ -67,7 +67,8 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
         span.record("otel.status_code", "ERROR");
         warn!(id = shown, %method, route = passage.path, status, micros, "request failed");
     } else {
-        debug!(id = shown, %method, route = passage.path, status, micros, "request");
+        // Inside of the span, which carries the plan.
+        span.in_scope(|| debug!(micros, "request"));
     }
     response.headers_mut().insert(REQUEST_ID, id);
     response

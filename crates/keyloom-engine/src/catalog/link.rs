@@ -54,7 +54,12 @@ fn check_reference(
         .get(collection)
         .ok_or_else(|| format!("there is no collection `{collection}`"))?;
     let claim = target.uniques.iter().find(|claim| claim.path.name == *unique);
-    let claim = claim.ok_or_else(|| format!("`{collection}` has no unique claim `{unique}`"))?;
+    let claim = claim.ok_or_else(|| {
+        format!(
+            "`{collection}` has no unique claim `{unique}`: a reference names one, so add it under \
+             [collections.{collection}.unique]"
+        )
+    })?;
     match claim.path.template.components() {
         [component] if FieldKind::Key(component.kind.clone()) == *kind => Ok(()),
         [component] => Err(format!("`{collection}.{unique}` is a {}", component.kind)),

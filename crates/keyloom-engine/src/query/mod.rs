@@ -286,6 +286,7 @@ impl Engine {
         }
         let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let count = count_matches(&mut reader, &plan).await?;
+        let plan = plan.for_count(reader.cost.keys_read);
         Ok(Counted { count, cost: reader.cost, plan })
     }
 

@@ -131,6 +131,12 @@ impl Plan {
         }
     }
 
+    /// The same plan after a count, which reads as many keys as there are: no page bounds them.
+    pub(crate) fn for_count(mut self, keys_read: u64) -> Plan {
+        self.keys_read_max = self.keys_read_max.max(keys_read);
+        self
+    }
+
     /// The same ranges, for the question whether there is any key in them.
     pub(crate) fn for_existence(mut self) -> Plan {
         self.course.mode = Mode::Chain;

@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// Who may read and write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table, as in { read = \"public\", write = \"managed\" }"
+)]
 pub struct AccessSchema {
     /// Who may read a document.
     #[serde(default)]

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 /// The rules of one field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, as in { type = \"text\" }")]
 pub struct FieldSchema {
     /// `ulid uuid name id text millis u64 i64 bool enum number json`; with `[]` behind it, an array
     /// of such values.
@@ -59,7 +59,7 @@ pub type Transitions = BTreeMap<String, Vec<String>>;
 
 /// Bounds, both inclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, as in { max = 100 }")]
 pub struct Length {
     /// The least.
     #[serde(default, skip_serializing_if = "Option::is_none")]

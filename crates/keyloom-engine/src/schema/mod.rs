@@ -35,7 +35,7 @@ pub struct Schema {
 
 /// How the documents of one collection are built, checked and found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table with `key` and `fields`")]
 pub struct CollectionSchema {
     /// What the collection is for, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -55,7 +55,7 @@ pub enum TemplateProblem {
     #[error("a field name is expected here")]
     FieldName,
     /// Nobody knows the field.
-    #[error("there is no field {field:?}")]
+    #[error("there is no field {field:?} that can be in a key")]
     UnknownField {
         /// The name that is not known.
         field: String,
@@ -285,7 +285,9 @@ impl TemplateProblem {
             Self::LiteralCharacter { .. } => "use printable ASCII without { } and %",
             Self::Unclosed => "add a closing brace",
             Self::FieldName => "use letters, digits and _, and no digit at the beginning",
-            Self::UnknownField { .. } => "declare it, or correct the name",
+            Self::UnknownField { .. } => {
+                "declare it with a type that keys take, or correct the name"
+            }
             Self::UnknownModifier { .. } => "use desc, prefix N or shard N, one space between",
             Self::RepeatedModifier { .. } | Self::ShardNotAlone => "take the other modifier out",
             Self::ModifierNumber { .. } => "write one, without zeros before it",

@@ -87,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// Where a reader begins: behind what it has seen, or with the oldest change there is.
+/// Where a reader begins: behind what it has seen, or where it says.
 async fn begin(
     app: &App,
     parameters: &Parameters,
@@ -95,14 +95,7 @@ async fn begin(
 ) -> Result<Position, Refusal> {
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok());
     let text = last.filter(|text| !text.is_empty()).or_else(|| parameters.get("after"));
-    match text {
-        None => Ok(app.service.feed().await?.trimmed),
-        Some("end") => Ok(app.service.feed().await?.last),
-        Some(text) => {
-            let wrong = || Refusal::invalid(format!("`{text}` is not a position, nor `end`"));
-            text.parse().map(Position).map_err(|_| wrong())
-        }
-    }
+    asked::position(text, app.service.feed().await?).map_err(Refusal::invalid)
 }
 
 /// Whether lines are asked for by name; who takes anything follows the feed.

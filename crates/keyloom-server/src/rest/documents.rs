@@ -76,6 +76,11 @@ async fn delete_many(
         let detail = "a delete by filter takes where, any, order, limit, distinct and scan";
         return Err(Refusal::invalid(detail));
     }
+    if body.filter.is_empty() && body.any.is_empty() {
+        let detail =
+            "a delete by filter says in where or any what is deleted; \"any\": [{}] is all";
+        return Err(Refusal::invalid(detail));
+    }
     let (query, _) = asked::query(body);
     let done = app.service.delete_matching(&caller, &collection, &query).await?;
     let deleted = u64::try_from(done.deleted).unwrap_or(u64::MAX);

@@ -68,6 +68,17 @@ fn two() -> String {
 }
 
 #[tokio::test]
+async fn a_position_behind_the_end_is_of_another_feed() {
+    let server = Server::start(NOTES).await;
+    for accept in ["application/x-ndjson", "text/event-stream"] {
+        let ask = server.ask(Method::GET, "/v1/changes?after=7").header("accept", accept);
+        let refused = ask.send().await;
+        assert_eq!(refused.refusal(), "400 invalid_argument");
+        assert!(refused.detail().contains("end of the feed, 0"), "{}", refused.detail());
+    }
+}
+
+#[tokio::test]
 async fn a_follower_hears_of_what_is_written_while_it_waits() {
     let server = Server::start(NOTES).await;
     server.create("notes", &json!({ "id": "a" })).await.ok();

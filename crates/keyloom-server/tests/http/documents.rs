@@ -237,6 +237,14 @@ async fn j12_a_delete_by_filter_deletes_what_the_filter_finds() {
     let unserved = json!({"where": {"text": "x"}});
     let refused = server.post("/v1/collections/notes/delete", &unserved).await;
     assert_eq!(refused.refusal(), "400 no_index");
+    // What was forgotten does not mean everything.
+    for nothing in [json!({}), json!({"where": {}, "any": []}), json!({"limit": 1})] {
+        let refused = server.post("/v1/collections/notes/delete", &nothing).await;
+        assert_eq!(refused.refusal(), "400 invalid_argument");
+    }
+    let all = json!({"any": [{}]});
+    let done = server.post("/v1/collections/notes/delete", &all).await.ok();
+    assert_eq!((&done["deleted"], &done["more"]), (&json!(1), &json!(false)));
     server.assert_sound().await;
 }
 

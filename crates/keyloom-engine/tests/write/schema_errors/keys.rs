@@ -10,11 +10,13 @@ fn templates() {
     check_all(&[
         (
             "indexes.i = \"{nme}:{id}\"",
-            ".indexes.i: invalid key template: there is no field \"nme\"\n  {nme}:{id}\n   ^ …",
+            ".indexes.i: invalid key template: there is no field \"nme\" that can be in a key\n  \
+             {nme}:{id}\n   ^ …",
         ),
         (
             "fields.n = { type = \"number\" }\nindexes.i = \"{n}:{id}\"",
-            ".indexes.i: invalid key template: there is no field \"n\"\n  {n}:{id}\n   ^ …",
+            ".indexes.i: invalid key template: there is no field \"n\" that can be in a key\n  \
+             {n}:{id}\n   ^ …",
         ),
         (
             "indexes.i = \"{id\"",
