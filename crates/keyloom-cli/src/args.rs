@@ -14,6 +14,9 @@ use crate::problem::Failure;
 
 pub(crate) use serving::{Serve, TokenCommand, TokenCreate};
 
+/// How times are written.
+const TIMES: &str = "Times are milliseconds since 1970, 2026-11-15, or 2026-11-15T22:14:16Z (UTC).";
+
 const EXAMPLES: &str = "\
 Examples:
   keyloom demo                                  see what it does, in a minute
@@ -64,6 +67,9 @@ pub(crate) struct Global {
     /// A file with the token to send; without it, the token in KEYLOOM_TOKEN
     #[arg(long, global = true, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Trust servers with certificates of the authority in this file (PEM), and no others
+    #[arg(long, global = true, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
     /// Open the database in this folder instead of asking a server
     #[arg(long, global = true, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
@@ -108,6 +114,7 @@ pub(crate) enum Command {
     #[command(after_help = CONDITIONS)]
     Exists(Conditions),
     /// List documents by expressions on their keys, by times and owner
+    #[command(after_help = TIMES)]
     List(List),
     /// Show the stored keys as text
     Keys(Keys),
@@ -189,7 +196,11 @@ pub(crate) struct Put {
 
 /// Show one document.
 #[derive(Debug, ClapArgs)]
-#[command(group = ArgGroup::new("which").required(true).args(["key", "unique"]))]
+#[command(
+    group = ArgGroup::new("which").required(true).args(["key", "unique"]),
+    override_usage = "keyloom get [OPTIONS] <COLLECTION> <KEY>\n       \
+                      keyloom get [OPTIONS] <COLLECTION> --unique <NAME> <VALUE>..."
+)]
 pub(crate) struct Get {
     /// The collection
     pub(crate) collection: String,
@@ -374,9 +385,10 @@ pub(crate) struct Export {
 /// Show what was written.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Changes {
-    /// Only what comes after this position
-    #[arg(long, default_value_t = 0, value_name = "POSITION")]
-    pub(crate) after: u64,
+    /// Only what comes after this position, or after the end; without it, from the oldest that is
+    /// kept
+    #[arg(long, value_name = "POSITION|end")]
+    pub(crate) after: Option<String>,
     /// The most changes
     #[arg(long, default_value_t = crate::limits::CHANGES_DEFAULT, value_name = "N")]
     pub(crate) limit: usize,
@@ -415,7 +427,13 @@ impl Global {
         if self.names_a_store() {
             return Ok(None);
         }
-        Client::new(&self.url, self.token_file.as_deref(), self.user.clone()).map(Some)
+        if self.production {
+            let what = "--production is for databases that a command opens itself; a server is \
+                        started with `keyloom serve --production`";
+            return Err(Failure::Usage(what.to_owned()));
+        }
+        let (token, ca) = (self.token_file.as_deref(), self.tls_ca.as_deref());
+        Client::new(&self.url, token, ca, self.user.clone()).map(Some)
     }
 
     /// Whether the command line says where the database is.

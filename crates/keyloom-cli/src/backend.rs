@@ -9,8 +9,7 @@ use std::sync::Arc;
 use keyloom_api as api;
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
-    Actor, Engine, Error, KeyQuery, List, NewToken, Operation, Position, Query, Repair,
-    SetReplacement,
+    Actor, Engine, Error, KeyQuery, List, NewToken, Operation, Query, Repair, SetReplacement,
 };
 use keyloom_server::wire;
 use serde_json::Value as Json;
@@ -37,6 +36,11 @@ pub(crate) enum Backend {
 pub(crate) type Step<'s> = &'s mut (dyn FnMut(u64) + Send);
 
 impl Backend {
+    /// Whether answers are for somebody whom the server knows by a token.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        matches!(self, Backend::Remote(client) if !client.has_token())
+    }
+
     /// The names of all collections.
     pub(crate) async fn collections(&self) -> Result<Vec<String>, Failure> {
         match self {
@@ -282,20 +286,23 @@ impl Backend {
         }
     }
 
-    /// At most `limit` changes behind a position.
+    /// At most `limit` changes behind a position, or the end.
     pub(crate) async fn changes(
         &self,
-        after: u64,
+        after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<api::Change>, Failure> {
         match self {
             Backend::Local { engine, actor } => {
-                let found = engine.changes(Position(after), limit).await?;
+                let after = keyloom_server::asked::position(after, engine.feed().await?);
+                let found = engine.changes(after.map_err(Failure::Invalid)?, limit).await?;
                 let shown = found.into_iter().filter(|change| engine.shows(actor, change));
                 Ok(shown.map(wire::change).collect())
             }
             Backend::Remote(client) => {
-                client.lines(&format!("/v1/changes?after={after}&limit={limit}"))
+                let limit = limit.to_string();
+                let parameters = [("after", after), ("limit", Some(limit.as_str()))];
+                client.lines(&format!("/v1/changes{}", body::parameters(&parameters)))
             }
         }
     }

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use ureq::Agent;
 use ureq::http::{Method, Request};
+use ureq::tls::{PemItem, RootCerts, TlsConfig, parse_pem};
 
 use crate::body::escape;
 use crate::limits::{ANSWER_BYTES_MAX, CONNECT_TIMEOUT};
@@ -35,10 +36,16 @@ impl Client {
     pub(crate) fn new(
         url: &str,
         token_file: Option<&Path>,
+        tls_ca: Option<&Path>,
         user: Option<String>,
     ) -> Result<Client, Failure> {
         let connect: Duration = CONNECT_TIMEOUT;
+        let tls = match tls_ca {
+            Some(file) => TlsConfig::builder().root_certs(authority(file)?).build(),
+            None => TlsConfig::default(),
+        };
         let config = Agent::config_builder()
+            .tls_config(tls)
             .http_status_as_error(false)
             .timeout_connect(Some(connect))
             .max_redirects(0)
@@ -54,6 +61,11 @@ impl Client {
         let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
         let url = url.trim_end_matches('/').to_owned();
         Ok(Client { agent: config.new_agent(), url, token, user })
+    }
+
+    /// Whether the server can know who asks.
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
     }
 
     /// The address of a collection.
@@ -162,19 +174,49 @@ impl Client {
     }
 
     fn malformed(&self, error: &ureq::http::Error) -> Failure {
-        Failure::Usage(format!("--url {}, or the token: {error}", self.url))
+        let hint =
+            if self.url.contains("://") { "" } else { "; it begins with http:// or https://" };
+        Failure::Usage(format!("--url {}, or the token: {error}{hint}", self.url))
     }
 
     fn unreachable(&self, error: &ureq::Error) -> Failure {
         if let ureq::Error::BadUri(_) | ureq::Error::Http(_) = error {
             return Failure::Usage(format!("--url {}: {error}", self.url));
         }
+        let (url, error) = (&self.url, error.to_string());
+        if error.contains("invalid peer certificate") {
+            return Failure::Unreachable(format!(
+                "the certificate of {url} is not trusted ({error}): name the file of its authority \
+                 with --tls-ca"
+            ));
+        }
+        if error.contains("http parse fail") {
+            let what = format!("{url} does not answer in HTTP ({error}): if it speaks TLS, https");
+            return Failure::Unreachable(format!("{what} has to stand in --url"));
+        }
         Failure::Unreachable(format!(
-            "no server answers at {} ({error}): start one with `keyloom serve`, name another with \
-             --url, or open a database with --data DIR",
-            self.url
+            "no server answers at {url} ({error}): start one with `keyloom serve`, name another \
+             with --url, or open a database with --data DIR"
         ))
     }
+}
+
+/// The authority whose certificates are trusted.
+fn authority(file: &Path) -> Result<RootCerts, Failure> {
+    let place = file.display().to_string();
+    let pem = std::fs::read(file).map_err(Failure::file(place.clone()))?;
+    let wrong = |reason: String| Failure::Invalid(format!("{place}: {reason}"));
+    let mut certificates = Vec::new();
+    for item in parse_pem(&pem) {
+        match item.map_err(|error| wrong(error.to_string()))? {
+            PemItem::Certificate(certificate) => certificates.push(certificate),
+            _ => return Err(wrong("it holds more than certificates".to_owned())),
+        }
+    }
+    if certificates.is_empty() {
+        return Err(wrong("it holds no certificate in PEM".to_owned()));
+    }
+    Ok(RootCerts::new_with_certs(&certificates))
 }
 
 fn write(body: &impl Serialize) -> Result<Vec<u8>, Failure> {

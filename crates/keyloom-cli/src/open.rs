@@ -132,8 +132,8 @@ fn open_folder(
     let found = engine_of(folder)?;
     if found.is_none() && missing == Missing::Refuse {
         return Err(Failure::Absent(format!(
-            "there is no database in {}: create one with `keyloom schema apply FILE`, or name its \
-             folder with --data",
+            "there is no database in {0}: create one with `keyloom schema apply FILE --data {0}`, \
+             or name another folder",
             folder.display()
         )));
     }

@@ -61,7 +61,7 @@ pub(crate) enum Failure {
         source: Box<Failure>,
     },
     /// An import stopped.
-    #[error("{source}\n{imported} imported before it{}", hint(*.skip))]
+    #[error("{source}\n{imported} imported before it{}", hint(*.skip, *.unsure))]
     Import {
         /// What is wrong, and in which line.
         source: Box<Failure>,
@@ -69,6 +69,8 @@ pub(crate) enum Failure {
         imported: String,
         /// How many lines are done.
         skip: u64,
+        /// Up to which line it may be done, too, because nobody answered.
+        unsure: Option<u64>,
     },
     /// A check found problems that remain.
     #[error("{0} found; `keyloom check --repair` mends keys, never documents")]
@@ -187,10 +189,15 @@ fn index_name(template: &str) -> String {
     if names.is_empty() { "name".to_owned() } else { names.join("_") }
 }
 
-fn hint(skip: u64) -> String {
-    match skip {
-        0 => String::new(),
-        skip => format!("; to go on, mend the line and add --skip {skip}"),
+fn hint(skip: u64, unsure: Option<u64>) -> String {
+    match (skip, unsure) {
+        (skip, Some(last)) => format!(
+            "; lines {} to {last} may be in as well, all or none of them: look, and go on with \
+             --skip {last} if they are, with --skip {skip} if not",
+            skip + 1
+        ),
+        (0, None) => String::new(),
+        (skip, None) => format!("; to go on, mend the line and add --skip {skip}"),
     }
 }
 
@@ -227,6 +234,19 @@ mod tests {
         assert_eq!((problem.code, problem.status), (Code::NoIndex, 400));
         assert_eq!(problem.details.suggest.unwrap().backfill_documents, 1234);
         assert!(problem.detail.starts_with("line 3: no key serves"));
+    }
+
+    #[test]
+    fn an_import_that_got_no_answer_says_what_may_be_in() {
+        let failure = Failure::Import {
+            source: Box::new(Failure::Unreachable("line 501: no server answers".to_owned())),
+            imported: "500 documents".to_owned(),
+            skip: 500,
+            unsure: Some(1000),
+        };
+        let told = told(&failure);
+        assert!(told.contains("; lines 501 to 1000 may be in as well"), "{told}");
+        assert!(told.ends_with("--skip 1000 if they are, with --skip 500 if not"), "{told}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! T1: Columns line up by display width, not by bytes or characters.
 //! T2: Where the width is bounded, no line is longer: the widest columns are cut first, then the
-//!     line; a cut is marked with `…`.
+//!     line; a cut is marked with `…`. The first column says which row it is, and is cut last.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -61,8 +61,10 @@ impl Table {
 fn shrink(widths: &mut [usize], available: usize) {
     let gaps = GAP * widths.len().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > available {
-        match widths.iter_mut().max() {
+        let Some((first, others)) = widths.split_first_mut() else { return };
+        match others.iter_mut().max() {
             Some(widest) if *widest > COLUMN_WIDTH_MIN => *widest -= 1,
+            _ if *first > COLUMN_WIDTH_MIN => *first -= 1,
             _ => return,
         }
     }
@@ -126,6 +128,17 @@ mod tests {
         let lines = table().lines(Some(20));
         assert_eq!(lines, ["key   value", "a     short", "日本  a rather long…"]);
         assert!(lines.iter().all(|line| line.width() <= 20));
+    }
+
+    #[test]
+    fn the_first_column_gives_way_when_no_other_can() {
+        let mut table = Table::new(["key", "value"]);
+        table.row(["order:01M7J1AQXXXXXXXXXXXXXXXXXX", "a rather long text"]);
+        assert_eq!(
+            table.lines(Some(42)).last().unwrap(),
+            "order:01M7J1AQXXXXXXXXXXXXXXXXXX  a rath…"
+        );
+        assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…  a rathe…");
     }
 
     #[test]

@@ -10,7 +10,8 @@ use crate::table::Table;
 use keyloom_server::times;
 
 pub(super) async fn run(session: &mut Session<'_>, changes: &Changes) -> Result<(), Failure> {
-    let Changes { after, limit } = *changes;
+    let Changes { after, limit } = changes;
+    let (after, limit) = (after.as_deref(), *limit);
     let found = session.backend.changes(after, limit).await?;
     if session.output.format() == Format::Json {
         return found.iter().try_for_each(|change| session.output.json(change));

@@ -1,6 +1,7 @@
 //! `keyloom export`: all documents of a collection, one JSON object per line, in key order.
 //!
 //! X1: Memory is bounded by one page.
+//! X2: An export that may have seen nothing for want of a token fails: it would pass for a backup.
 
 use keyloom_api::Item;
 use keyloom_engine::Query;
@@ -34,5 +35,12 @@ pub(super) async fn run(session: &mut Session<'_>, export: Export) -> Result<(),
         }
     }
     progress.finish();
+    // X2: nobody counts what he may not read.
+    if exported == 0 && info.documents.is_none() && session.backend.is_anonymous() {
+        return Err(Failure::Invalid(format!(
+            "nothing of `{collection}` is public, and no token was sent: set KEYLOOM_TOKEN or \
+             --token-file"
+        )));
+    }
     Ok(())
 }

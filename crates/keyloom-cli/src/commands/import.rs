@@ -33,10 +33,11 @@ pub(super) async fn run(session: &mut Session<'_>, import: Import) -> Result<(),
     let imported = job.imported;
     progress.step(imported, None);
     let summary = progress.finish();
-    done.map_err(|Stopped { line, error }| Failure::Import {
+    done.map_err(|Stopped { line, unsure, error }| Failure::Import {
         source: Box::new(error),
         imported: counted(imported, "document"),
         skip: line - 1,
+        unsure,
     })?;
     match session.output.format() {
         Format::Json => session.output.json(&serde_json::json!({ "imported": imported })),
@@ -65,12 +66,16 @@ struct Batch {
 /// Why an import stopped.
 struct Stopped {
     line: u64,
+    /// The last line that may have been imported although it seems not.
+    unsure: Option<u64>,
     error: Failure,
 }
 
 /// A batch of which only the first operations were executed.
 struct Cut {
     done: usize,
+    /// How many more may have been executed.
+    unsure: usize,
     error: Failure,
 }
 
@@ -99,7 +104,7 @@ impl Job<'_, '_> {
                 Ok(None) => break,
                 Err(error) => {
                     self.flush(lines).await?;
-                    return Err(Stopped { line: lines.number().max(1), error });
+                    return Err(Stopped { line: lines.number().max(1), unsure: None, error });
                 }
             };
             if line <= skip {
@@ -109,7 +114,8 @@ impl Job<'_, '_> {
                 Ok(read) => read,
                 Err(error) => {
                     self.flush(lines).await?;
-                    return Err(Stopped { line, error: error.at(lines.place(line)) });
+                    let error = error.at(lines.place(line));
+                    return Err(Stopped { line, unsure: None, error });
                 }
             };
             if self.batch.is_full() || self.batch.owner != owner {
@@ -138,11 +144,13 @@ impl Job<'_, '_> {
                 self.imported += count(operations.len());
                 Ok(())
             }
-            Err(Cut { done, error }) => {
+            Err(Cut { done, unsure, error }) => {
                 self.imported += count(done);
+                let last = (done + unsure).checked_sub(1).filter(|_| unsure > 0);
+                let unsure = last.and_then(|last| numbers.get(last).copied());
                 let line = numbers.get(done).copied().unwrap_or_else(|| lines.number());
                 let error = error.at(lines.place(line));
-                Err(Stopped { line, error })
+                Err(Stopped { line, unsure, error })
             }
         }
     }
@@ -174,13 +182,19 @@ async fn create(
         };
         let problem = problem(&error);
         match (problem.details.operation, problem.code) {
-            _ if count == 1 => return Err(Cut { done, error }),
+            _ if is_unanswered(&error) => return Err(Cut { done, unsure: count, error }),
+            _ if count == 1 => return Err(Cut { done, unsure: 0, error }),
             (Some(operation), _) => size = operation.max(1),
             (None, Code::LimitExceeded) => size = count / 2,
-            (None, _) => return Err(Cut { done, error }),
+            (None, _) => return Err(Cut { done, unsure: 0, error }),
         }
     }
     Ok(())
+}
+
+/// Whether nobody can say if something was done.
+fn is_unanswered(error: &Failure) -> bool {
+    matches!(error, Failure::Unreachable(_)) || problem(error).code == Code::OutcomeUnknown
 }
 
 /// What a line means: a document as it is exported, or the data alone.

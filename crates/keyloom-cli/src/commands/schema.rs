@@ -99,7 +99,17 @@ pub(super) async fn check(files: &[PathBuf], output: &mut Output) -> Result<(), 
         }
         Format::Text => {
             costs.iter().try_for_each(|(name, paths)| tell_costs(output, name, paths))?;
-            output.line(format_args!("{}: fine", counted(count(costs.len()), "collection")))
+            let collections = counted(count(costs.len()), "collection");
+            match schema.classes.len() {
+                0 => output.line(format_args!("{collections}: fine")),
+                classes => {
+                    let classes = match classes {
+                        1 => "1 class".to_owned(),
+                        classes => format!("{classes} classes"),
+                    };
+                    output.line(format_args!("{collections}, {classes}: fine"))
+                }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //!     not for a terminal's reader: `keyloom token create ann > token`.
 
 use std::collections::BTreeSet;
+use std::io::Write;
 
 use keyloom_api::{Right, Role, Scopes, Token, TokenBody};
 use keyloom_server::times;
@@ -30,8 +31,25 @@ async fn make(session: &mut Session<'_>, create: TokenCreate) -> Result<(), Fail
     let new = session.backend.create_token(body).await?;
     match session.output.format() {
         Format::Json => session.output.json(&new),
-        Format::Text => session.output.line(new.token),
+        Format::Text => {
+            session.output.line(&new.token)?;
+            tell(&new.about);
+            Ok(())
+        }
     }
+}
+
+/// Says on standard error what was made, so that the secret stays alone on standard output.
+fn tell(Token { subject, role, scopes, .. }: &Token) {
+    let whose = match role {
+        Role::Admin => "an administrator",
+        Role::User => "a user; add --admin for an administrator",
+    };
+    let scopes: Vec<String> = scopes.iter().map(scope).collect();
+    let what = if scopes.is_empty() { "everything".to_owned() } else { scopes.join(" ") };
+    let line = format!("the token of {}, {whose}; it is for {}", visible(subject), visible(&what));
+    // If standard error is closed, nobody wants to know.
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 async fn list(session: &mut Session<'_>) -> Result<(), Failure> {

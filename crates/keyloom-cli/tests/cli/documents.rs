@@ -232,6 +232,9 @@ fn changes_are_told_in_order_and_from_a_position_on() {
         let first = changes[0]["position"].to_string();
         let rest = database.run(&["changes", "--after", &first, "--json"]).ok();
         assert_eq!(rest.lines().collect::<Vec<_>>(), [lines.lines().nth(1).unwrap()]);
+        assert_eq!(database.run(&["changes", "--after", "end", "--json"]).ok(), "");
+        database.run(&["changes", "--after", "999"]).refused("behind the end of the feed");
+        database.run(&["changes", "--after", "last"]).refused("nor `end`");
         let table = database.run(&["changes", "--limit", "1"]).ok();
         assert!(table.contains("created  sticker_tags  u1#f1#v"), "{table}");
         assert!(table.contains(&format!("there may be more: add --after {first}")), "{table}");

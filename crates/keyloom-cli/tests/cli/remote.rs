@@ -67,6 +67,26 @@ fn every_question_has_the_same_answer_from_a_server_and_from_its_folder() {
 }
 
 #[test]
+fn without_a_token_an_export_does_not_pass_for_a_backup() {
+    let server = Server::start(APPROVALS);
+    server.run(&["put", "approvals", &wish("ann", "a plant"), "--as", "ann"]).ok();
+    assert_eq!(server.run(&["export", "approvals"]).ok().lines().count(), 1);
+    let made = server.run(&["token", "create", "root", "--admin"]);
+    assert_eq!(made.err, "the token of root, an administrator; it is for everything\n");
+    let token = server.file("token", &made.ok());
+    server.run(&["export", "approvals"]).refused("no token was sent");
+    let all = server.run(&["export", "approvals", "--token-file", &token]).ok();
+    assert_eq!(all.lines().count(), 1);
+}
+
+#[test]
+fn the_rules_for_production_are_those_of_the_server() {
+    let server = Server::start(APPROVALS);
+    let line = ["put", "approvals", &wish("ann", "a plant"), "--production"];
+    assert!(server.run(&line).err.contains("keyloom serve --production"));
+}
+
+#[test]
 fn documents_are_written_over_http_as_they_are_in_a_folder() {
     let server = Server::start(APPROVALS);
     let created = server.run(&["put", "approvals", &wish("ann", "a plant"), "--json"]).ok();

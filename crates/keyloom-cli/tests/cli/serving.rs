@@ -41,6 +41,19 @@ fn tls_answers_who_trusts_the_certificate_and_nobody_else() {
     let refused = trusting(&other.certificate).get(&health).call().unwrap_err();
     assert!(refused.to_string().contains("certificate"), "{refused}");
 
+    // The command line trusts whom it is told to.
+    let ask = |authority: &[&str]| {
+        keyloom(&[&["count", "notes", "--url", &server.url][..], authority].concat(), b"")
+    };
+    let foreign = files.file("other.pem", &other.certificate);
+    let nothing = files.file("nothing.pem", "");
+    ask(&["--tls-ca", &certificate]).ok();
+    ask(&["--tls-ca", &foreign]).refused("is not trusted");
+    ask(&[]).refused("--tls-ca");
+    ask(&["--tls-ca", &nothing]).refused("no certificate in PEM");
+    let plain = server.url.replace("https://", "http://");
+    keyloom(&["count", "notes", "--url", &plain], b"").refused("https has to stand in --url");
+
     let able = capabilities(&server.url, &pair.certificate).unwrap();
     assert!(able.granular_entry_storage, "{able:?}");
     assert!(capabilities(&server.url, &other.certificate).is_err());

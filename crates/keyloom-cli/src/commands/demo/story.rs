@@ -235,5 +235,7 @@ pub(super) async fn ending(guide: &mut Guide<'_, '_>) -> Result<(), Failure> {
     guide.chapter("In the end", "Every document has all its keys, and every key its document.")?;
     guide.ask("Do documents and keys agree?", &["check"]).await?;
     guide.remark("")?;
-    guide.remark("Next: `keyloom schema apply schemas/approvals.toml`, and `keyloom help`.")
+    guide.remark(
+        "Next: `keyloom schema apply schemas/approvals.toml --data DIR`, and `keyloom help`.",
+    )
 }
