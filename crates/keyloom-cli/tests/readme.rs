@@ -1,4 +1,5 @@
-//! Runs every `console` block of the README, as a newcomer would type it, in one fresh folder.
+//! Runs every `console` block of the README, as a newcomer would type it, in one fresh folder, and
+//! applies every schema of the reference.
 //!
 //! What a command prints must be what the README shows. `…` stands for anything within a line, and
 //! runs of spaces count as one, because columns move with the ids.
@@ -23,6 +24,22 @@ fn every_example_of_the_readme_does_what_it_shows() {
         for (line, pattern) in lines.iter().zip(&expected) {
             assert!(matches(line, pattern), "$ {command}\nprinted  {line}\nexpected {pattern}");
         }
+    }
+}
+
+#[test]
+fn every_schema_of_the_reference_is_accepted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let reference = std::fs::read_to_string(root.join("docs/SCHEMA.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let blocks = reference.split("```toml\n").skip(1);
+    let schemas: Vec<&str> = blocks.map(|block| block.split("```").next().unwrap()).collect();
+    assert!(schemas.len() >= 5, "the reference shows schemas, found {}", schemas.len());
+    for (number, schema) in schemas.iter().enumerate() {
+        std::fs::write(folder.path().join(format!("{number}.toml")), schema).unwrap();
+        let printed =
+            run(&format!("keyloom schema apply {number}.toml --data data"), folder.path());
+        assert!(printed.ends_with("is in force\n"), "{schema}\n{printed}");
     }
 }
 
