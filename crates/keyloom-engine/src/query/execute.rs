@@ -280,8 +280,8 @@ async fn with_bodies(
         return bodies(reader, &plan.course, hits).await;
     }
     let mut reads = Vec::with_capacity(hits.len());
-    for hit in hits {
-        let document = document_of(reader, stretch_of(&plan.course, &hit), &hit)?;
+    for mut hit in hits {
+        let document = document_of(reader, stretch_of(&plan.course, &hit), &mut hit)?;
         reads.push(Read { hit, document, body: Vec::new() });
     }
     Ok(reads)
@@ -291,10 +291,10 @@ async fn with_bodies(
 async fn bodies(
     reader: &mut Reader<'_>,
     course: &Course,
-    hits: Vec<Hit>,
+    mut hits: Vec<Hit>,
 ) -> Result<Vec<Read>, Error> {
     let mut wanted = Vec::with_capacity(hits.len());
-    for hit in &hits {
+    for hit in &mut hits {
         let stretch = stretch_of(course, hit);
         wanted.push(document_of(reader, stretch, hit)?);
     }

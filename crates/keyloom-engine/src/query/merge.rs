@@ -33,11 +33,22 @@ struct Lane {
     head: Option<LaneHead>,
 }
 
-/// The key that a range is at.
+/// The key that a range is at; it knows its document.
 struct LaneHead {
     hit: Hit,
-    tail: Vec<u8>,
-    document: Vec<u8>,
+    /// Where its tail begins.
+    bound_bytes: usize,
+}
+
+impl LaneHead {
+    fn tail(&self) -> &[u8] {
+        self.hit.key.get(self.bound_bytes..).unwrap_or_default()
+    }
+
+    /// What decides the order of keys, and whether two of them bring the same (M2).
+    fn rank(&self) -> (&[u8], &[u8]) {
+        (self.tail(), &self.hit.document)
+    }
 }
 
 impl<'p> Merge<'p> {
@@ -93,7 +104,8 @@ impl<'p> Merge<'p> {
                 lane.load(reader, course).await?;
                 let passed = |head: &LaneHead| {
                     after.as_ref().is_some_and(|(tail, document)| {
-                        head.tail == *tail && !is_later(&head.document, document, course.direction)
+                        head.tail() == tail
+                            && !is_later(&head.hit.document, document, course.direction)
                     })
                 };
                 lane.head = lane.head.take().filter(|head| !passed(head));
@@ -104,35 +116,34 @@ impl<'p> Merge<'p> {
 
     /// The first of the keys that the ranges are at; ranges that are at the same one go on.
     fn pop(&mut self, reader: &Reader<'_>) -> Result<Option<Hit>, Error> {
-        let heads = self.lanes.iter().filter_map(|lane| lane.head.as_ref());
-        let by_place = |one: &&LaneHead, other: &&LaneHead| {
-            (&one.tail, &one.document).cmp(&(&other.tail, &other.document))
-        };
+        let heads = self.lanes.iter().enumerate();
+        let heads = heads.filter_map(|(place, lane)| Some((place, lane.head.as_ref()?.rank())));
         let first = match self.course.direction {
-            Direction::Forward => heads.min_by(by_place),
-            Direction::Reverse => heads.max_by(by_place),
+            Direction::Forward => heads.min_by_key(|(_, rank)| *rank),
+            Direction::Reverse => heads.max_by_key(|(_, rank)| *rank),
         };
-        let Some(first) = first else { return Ok(None) };
-        let (hit, tail, document) = (first.hit.clone(), first.tail.clone(), first.document.clone());
+        let Some((place, _)) = first else { return Ok(None) };
+        let first = self.lanes.get_mut(place).and_then(|lane| lane.head.take());
+        let first = first.expect("the lane was found by its head");
         let group = match self.course.mode {
-            Mode::Groups => Some(group_of(reader, self.course, &hit)?),
+            Mode::Groups => Some(group_of(reader, self.course, &first.hit)?),
             Mode::Chain | Mode::Merge => None,
         };
-        for lane in &mut self.lanes {
-            let Some(head) = &lane.head else { continue };
+        for (other, lane) in self.lanes.iter_mut().enumerate() {
+            let is_at = |has: &dyn Fn(&LaneHead) -> bool| lane.head.as_ref().is_some_and(has);
             match &group {
-                Some(group) if head.tail.starts_with(group) => {
+                Some(group) if other == place || is_at(&|head| head.tail().starts_with(group)) => {
                     lane.head = None;
                     lane.scan = None;
                     if let Some(stretch) = self.course.stretches.get(lane.stretch) {
                         skip(&mut lane.range, &stretch.key_with(group), self.course.direction);
                     }
                 }
-                None if head.tail == tail && head.document == document => lane.head = None,
+                None if is_at(&|head| head.rank() == first.rank()) => lane.head = None,
                 _ => {}
             }
         }
-        Ok(Some(hit))
+        Ok(Some(first.hit))
     }
 }
 
@@ -155,10 +166,9 @@ impl Lane {
             return Ok(());
         };
         self.scan = Some(scan);
-        let hit = Hit::new(self.stretch, entry);
-        let tail = stretch.tail(&hit.key).to_vec();
-        let document = document_of(reader, stretch, &hit)?;
-        self.head = Some(LaneHead { hit, tail, document });
+        let mut hit = Hit::new(self.stretch, entry);
+        hit.document = document_of(reader, stretch, &mut hit)?;
+        self.head = Some(LaneHead { hit, bound_bytes: stretch.bound_bytes });
         Ok(())
     }
 }
@@ -176,12 +186,15 @@ pub(super) fn group_of(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Resul
     group.ok_or_else(|| Error::corrupt(format!("key {} has no group", hit.key.escape_ascii())))
 }
 
-/// The key of the document that a hit belongs to.
+/// The key of the document that a hit belongs to; the hit gives it away, if it knows it.
 pub(super) fn document_of(
     reader: &Reader<'_>,
     stretch: &Stretch,
-    hit: &Hit,
+    hit: &mut Hit,
 ) -> Result<Vec<u8>, Error> {
+    if !hit.document.is_empty() {
+        return Ok(std::mem::take(&mut hit.document));
+    }
     let candidate = Candidate::of(reader.collection, stretch.at);
     let candidate = candidate.expect("a plan is run with the collection that it was made for");
     document_key_of(reader.collection, &candidate, &hit.key, &hit.value)

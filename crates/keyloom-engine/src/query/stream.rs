@@ -22,6 +22,8 @@ pub(crate) struct Hit {
     pub(crate) stretch: usize,
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
+    /// The key of its document, if that had to be found out; empty otherwise.
+    pub(crate) document: Vec<u8>,
 }
 
 /// The keys of a course.
@@ -133,7 +135,7 @@ impl<'p> Chain<'p> {
                 keys => reader.snapshot.get_many(keys).await?,
             };
             for ((stretch, key), stored) in places.into_iter().zip(keys).zip(values) {
-                hits.extend(stored.map(|stored| Hit { stretch, key, value: stored.value }));
+                hits.extend(stored.map(|stored| Hit::new(stretch, Entry { key, stored })));
             }
         }
         Ok(hits)
@@ -142,7 +144,7 @@ impl<'p> Chain<'p> {
 
 impl Hit {
     pub(super) fn new(stretch: usize, entry: Entry) -> Hit {
-        Hit { stretch, key: entry.key, value: entry.stored.value }
+        Hit { stretch, key: entry.key, value: entry.stored.value, document: Vec::new() }
     }
 }
 
