@@ -291,7 +291,12 @@ impl Path {
 
     /// The text spelling of a stored key.
     pub(crate) fn respell(&self, key: &[u8]) -> Result<String, Error> {
-        self.template.respell(self.packed(key)?).map_err(|error| self.damaged(key, &error))
+        self.respell_packed(self.packed(key)?)
+    }
+
+    /// The text spelling of a stored key, of which `packed` stands behind the head.
+    pub(crate) fn respell_packed(&self, packed: &[u8]) -> Result<String, Error> {
+        self.template.respell(packed).map_err(|error| self.damaged(packed, &error))
     }
 
     /// What stands behind the head of a stored key.

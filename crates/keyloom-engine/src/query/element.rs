@@ -27,13 +27,19 @@ impl<'k> Elements<'k> {
     /// Splits a stored key of `path`; its bytes were written by this program, so what does not fit
     /// is damage.
     pub(crate) fn of(path: &Path, key: &'k [u8]) -> Result<Elements<'k>, Error> {
-        Elements::split(path, key).ok_or_else(|| {
-            Error::corrupt(format!("key {} of `{}` does not fit it", key.escape_ascii(), path.name))
+        Elements::of_packed(path, key.get(Head::BYTES..).unwrap_or_default())
+    }
+
+    /// The same for what stands behind the head of a key.
+    pub(crate) fn of_packed(path: &Path, packed: &'k [u8]) -> Result<Elements<'k>, Error> {
+        Elements::split(path, packed).ok_or_else(|| {
+            let shown = packed.escape_ascii();
+            Error::corrupt(format!("key {shown} of `{}` does not fit it", path.name))
         })
     }
 
-    fn split(path: &Path, key: &'k [u8]) -> Option<Elements<'k>> {
-        let mut rest = key.get(Head::BYTES..)?;
+    fn split(path: &Path, packed: &'k [u8]) -> Option<Elements<'k>> {
+        let mut rest = packed;
         let mut elements = Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX] };
         for (slot, component) in elements.slices.iter_mut().zip(path.template.components()) {
             let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
@@ -66,7 +72,8 @@ pub(crate) fn document_key_of(
         return Ok(document);
     };
     collection.key.head.write(&mut document);
-    if let Some(identity) = identity_at_the_end(collection, index, key) {
+    let bytes = identity_bytes_at_the_end(collection, index);
+    if let Some(identity) = bytes.and_then(|bytes| end_of(key, bytes)) {
         document.extend_from_slice(identity);
         return Ok(document);
     }
@@ -83,13 +90,10 @@ pub(crate) fn document_key_of(
     Ok(document)
 }
 
-/// The end of an index key, if it is the components of the document key as they are. Those of a
-/// fixed length are found there without a walk through what stands before them.
-fn identity_at_the_end<'k>(
-    collection: &Collection,
-    index: &Index,
-    key: &'k [u8],
-) -> Option<&'k [u8]> {
+/// How many bytes at the end of every key of an index are the components of the document key as
+/// they are, if so. Those of a fixed length are found there without a walk through what stands
+/// before them.
+pub(crate) fn identity_bytes_at_the_end(collection: &Collection, index: &Index) -> Option<usize> {
     let own = collection.key.template.components();
     let held = index.path.template.components();
     let (_, last) = held.split_at_checked(held.len().checked_sub(own.len())?)?;
@@ -98,10 +102,13 @@ fn identity_at_the_end<'k>(
         matches!(own.kind, Kind::Ulid | Kind::Uuid)
             && (held.order, held.cut) == (own.order, own.cut)
     };
-    if !index.key_from.iter().copied().eq(places) || !last.iter().zip(own).all(is_same) {
-        return None;
-    }
-    let start = key.len().checked_sub(UUID_ELEMENT_BYTES * own.len())?;
+    let is_there = index.key_from.iter().copied().eq(places) && last.iter().zip(own).all(is_same);
+    is_there.then_some(UUID_ELEMENT_BYTES * own.len())
+}
+
+/// The last bytes of a key, but nothing of its head.
+pub(crate) fn end_of(key: &[u8], bytes: usize) -> Option<&[u8]> {
+    let start = key.len().checked_sub(bytes)?;
     key.get(start.max(Head::BYTES)..)
 }
 

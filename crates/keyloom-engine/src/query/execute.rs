@@ -53,6 +53,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Read {
     pub(crate) hit: Hit,
+    /// The key of the document; where a key covers what is asked, only in a merge.
     pub(crate) document: Vec<u8>,
     /// The stored document; nothing if the key covers what is asked.
     pub(crate) body: Vec<u8>,
@@ -279,12 +280,11 @@ async fn with_bodies(
     if !plan.covering {
         return bodies(reader, &plan.course, hits).await;
     }
-    let mut reads = Vec::with_capacity(hits.len());
-    for mut hit in hits {
-        let document = document_of(reader, stretch_of(&plan.course, &hit), &mut hit)?;
-        reads.push(Read { hit, document, body: Vec::new() });
-    }
-    Ok(reads)
+    let reads = hits.into_iter().map(|mut hit| {
+        let document = std::mem::take(&mut hit.document);
+        Read { hit, document, body: Vec::new() }
+    });
+    Ok(reads.collect())
 }
 
 /// The documents of hits: those of document keys are at hand, the others are fetched at once.

@@ -2,15 +2,18 @@
 //!
 //! I1: What is selected from keys alone equals what would be selected from the document.
 
-use keyloom_key::{Component, Value};
+use std::borrow::Cow;
+
+use keyloom_key::{Component, Head, Value};
 use serde::Serialize;
 
 use super::Item;
 use super::candidate::Candidate;
 use super::course::Stretch;
-use super::element::Elements;
+use super::element::{Elements, document_key_of, end_of, identity_bytes_at_the_end};
 use super::execute::Read;
 use super::plan::Plan;
+use super::stream::Hit;
 use crate::catalog::{Collection, Source};
 use crate::document::{Document, HeadRecord, Members};
 use crate::error::Error;
@@ -31,13 +34,10 @@ pub(super) fn items(
     };
     let mut items = Vec::with_capacity(reads.len());
     for read in reads {
-        let mut object = JsonObject::default();
-        match covers.get(read.hit.stretch) {
-            Some(cover) => cover.write(collection, &read, &mut object)?,
-            None => write_selected(collection, select, &read, &mut object)?,
-        }
-        let key = collection.key.respell(&read.document)?;
-        items.push(Item::Selected { key, data: object.finish() });
+        items.push(match covers.get(read.hit.stretch) {
+            Some(cover) => cover.item(collection, &read.hit)?,
+            None => selected(collection, select, &read)?,
+        });
     }
     Ok(items)
 }
@@ -50,12 +50,8 @@ pub(crate) fn documents(collection: &Collection, reads: Vec<Read>) -> Result<Vec
 }
 
 /// Selected members of a stored document.
-fn write_selected(
-    collection: &Collection,
-    select: &[Source],
-    read: &Read,
-    object: &mut JsonObject,
-) -> Result<(), Error> {
+fn selected(collection: &Collection, select: &[Source], read: &Read) -> Result<Item, Error> {
+    let mut object = JsonObject::default();
     let head = HeadRecord::decode(&read.body)?;
     let members = Members::parse(head.data)?;
     let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
@@ -72,13 +68,16 @@ fn write_selected(
             }
         }
     }
-    Ok(())
+    let key = collection.key.respell(&read.document)?;
+    Ok(Item::Selected { key, data: object.finish() })
 }
 
 /// How the selected fields are had from the keys of one range.
 struct Cover<'c> {
     candidate: Candidate<'c>,
     fields: Vec<(MemberName<'c>, Held<'c>)>,
+    /// How many bytes at the end of a key name its document, if they do.
+    identity_bytes: Option<usize>,
 }
 
 /// Where a field is.
@@ -111,21 +110,26 @@ impl<'c> Cover<'c> {
         };
         let name = |source: &Source| MemberName::new(collection.source_name(*source));
         let field = |source: &Source| Some((name(source), held(source)?));
-        Cover { candidate, fields: select.iter().filter_map(field).collect() }
+        let index = candidate.index;
+        let identity_bytes = index.and_then(|index| identity_bytes_at_the_end(collection, index));
+        Cover { candidate, fields: select.iter().filter_map(field).collect(), identity_bytes }
     }
 
     /// Selected members from the key alone.
-    fn write(
-        &self,
-        collection: &Collection,
-        read: &Read,
-        object: &mut JsonObject,
-    ) -> Result<(), Error> {
+    fn item(&self, collection: &Collection, hit: &Hit) -> Result<Item, Error> {
+        let document = match self.identity_bytes.and_then(|bytes| end_of(&hit.key, bytes)) {
+            Some(identity) => Cow::Borrowed(identity),
+            None => {
+                let key = document_key_of(collection, &self.candidate, &hit.key, &hit.value)?;
+                Cow::Owned(key.get(Head::BYTES..).unwrap_or_default().to_vec())
+            }
+        };
+        let mut object = JsonObject::default();
         let included = match self.candidate.index {
-            Some(index) if !index.include.is_empty() => Some(Members::parse(&read.hit.value)?),
+            Some(index) if !index.include.is_empty() => Some(Members::parse(&hit.value)?),
             _ => None,
         };
-        let own = Elements::of(self.candidate.path, &read.hit.key)?;
+        let own = Elements::of(self.candidate.path, &hit.key)?;
         for (name, held) in &self.fields {
             let (component, element) = match held {
                 Held::Included => {
@@ -135,13 +139,14 @@ impl<'c> Cover<'c> {
                 }
                 Held::Key(place, component) => (component, own.get(*place)),
                 Held::DocumentKey(place, component) => {
-                    (component, Elements::of(&collection.key, &read.document)?.get(*place))
+                    (component, Elements::of_packed(&collection.key, &document)?.get(*place))
                 }
             };
             let value = component.unpack(element).map_err(|e| Error::corrupt(e.to_string()))?;
             object.add(name, &value);
         }
-        Ok(())
+        let key = collection.key.respell_packed(&document)?;
+        Ok(Item::Selected { key, data: object.finish() })
     }
 }
 
