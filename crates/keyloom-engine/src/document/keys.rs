@@ -57,6 +57,7 @@ pub(crate) fn document_keys(
             keys.claims.push((key, place));
         }
     }
+    keys.indexes.reserve(collection.indexes.len());
     for index in &collection.indexes {
         if !record.satisfies(&index.when) {
             continue;

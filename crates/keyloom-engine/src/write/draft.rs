@@ -106,7 +106,7 @@ pub(super) struct Guard {
 /// Builds the commit.
 pub(super) fn build(materials: &Materials<'_>, changes: &[DocumentChange]) -> Result<Draft, Error> {
     check_each_once(materials.catalog, changes, materials.absent)?;
-    let mut builder = Builder::new(materials);
+    let mut builder = Builder::new(materials, changes.len());
     if let Some(stamp) = materials.catalog.stamp {
         builder.check(catalog_key(), Expect::At(stamp), Reason::Catalog);
     }
@@ -126,16 +126,25 @@ struct Builder<'a> {
     /// Claims that some document gives up in this commit.
     released: BTreeSet<Vec<u8>>,
     /// Claims that some document takes: key, value, and whether it held it before.
-    taken: HashMap<Vec<u8>, Taking>,
+    taken: BTreeMap<Vec<u8>, Taking>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(materials: &'a Materials<'a>) -> Builder<'a> {
+    fn new(materials: &'a Materials<'a>, changes: usize) -> Builder<'a> {
+        // What a document with a claim and a few indexes needs.
+        let (checks, writes) = (4 * changes, 8 * changes);
+        let commit = Commit {
+            checks: Vec::with_capacity(checks),
+            writes: Vec::with_capacity(writes),
+            changes: Vec::with_capacity(changes),
+        };
+        let reasons = Vec::with_capacity(checks);
+        let written = Vec::with_capacity(changes);
         Builder {
             materials,
-            draft: Draft::default(),
+            draft: Draft { commit, reasons, written, ..Draft::default() },
             released: BTreeSet::new(),
-            taken: HashMap::new(),
+            taken: BTreeMap::new(),
         }
     }
 
@@ -226,10 +235,9 @@ impl<'a> Builder<'a> {
 
     fn add_changes(&mut self, change: &DocumentChange, version: u64) {
         let collection = &change.collection;
-        let head_len = head_len(collection);
         let subjects = change.subjects();
         let mut record = |kind, key: &[u8]| {
-            let packed = key.get(head_len..).unwrap_or_default();
+            let packed = key.get(Head::BYTES..).unwrap_or_default();
             let bytes = encode_change(kind, collection.id, version, &subjects, packed);
             self.draft.commit.changes.push(bytes);
         };
@@ -249,8 +257,6 @@ impl<'a> Builder<'a> {
         for key in released.iter().filter(|key| !taken.contains_key(*key)) {
             self.write(Write::Delete { key: key.clone() });
         }
-        let mut taken: Vec<_> = taken.into_iter().collect();
-        taken.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (key, Taking { value, held, reason, .. }) in taken {
             // A claim that this commit takes over from another of its documents is free as soon as
             // that document is checked, which it is.
@@ -351,10 +357,4 @@ fn check_each_once(
         }
     }
     Ok(())
-}
-
-fn head_len(collection: &Collection) -> usize {
-    let mut head = Vec::with_capacity(8);
-    collection.key.head.write(&mut head);
-    head.len()
 }

@@ -3,11 +3,12 @@
 //! L1: A claim is given up or carried along only by the document that holds it.
 //! L2: A claim is taken only if it is free, or given up in the same commit.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
+use keyloom_key::Head;
 use keyloom_store::Expect;
 
-use super::{Builder, Reason, head_len};
+use super::{Builder, Reason};
 use crate::catalog::{Catalog, Collection, PathState, Source, Unique};
 use crate::error::Error;
 use crate::write::change::DocumentChange;
@@ -72,7 +73,7 @@ impl Builder<'_> {
         let generated = unique.path.sources.iter().any(drawn);
         let id = collection.id;
         let reason = Reason::Claim { operation, unique: place, collection: id, generated };
-        let value = components(collection, &document.key).to_vec();
+        let value = components(&document.key).to_vec();
         let taking = Taking { value, held, reason, operation, generated };
         let Some(other) = self.taken.insert(key.clone(), taking) else { return Ok(()) };
         if !generated && !other.generated {
@@ -91,7 +92,7 @@ impl Builder<'_> {
             return true;
         }
         let found = self.materials.fetched.get(key).and_then(Option::as_ref);
-        let own = change.old.as_ref().map(|old| components(&change.collection, &old.key));
+        let own = change.old.as_ref().map(|old| components(&old.key));
         let held = found.is_some_and(|found| Some(found.value.as_slice()) == own);
         let expect = found.map_or(Expect::Absent, |found| Expect::At(found.stamp));
         self.check(key.to_vec(), expect, Reason::Moved);
@@ -101,7 +102,7 @@ impl Builder<'_> {
     pub(super) fn add_references(
         &mut self,
         changes: &[DocumentChange],
-        taken: &HashMap<Vec<u8>, Taking>,
+        taken: &BTreeMap<Vec<u8>, Taking>,
         released: &BTreeSet<Vec<u8>>,
     ) -> Result<(), Error> {
         let mut checked = BTreeSet::new();
@@ -178,6 +179,6 @@ fn dangling(change: &DocumentChange, field: usize) -> Error {
 }
 
 /// The packed components of a document key.
-fn components<'k>(collection: &Collection, key: &'k [u8]) -> &'k [u8] {
-    key.get(head_len(collection)..).unwrap_or_default()
+fn components(key: &[u8]) -> &[u8] {
+    key.get(Head::BYTES..).unwrap_or_default()
 }
