@@ -288,7 +288,12 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
 
     /// Runs on the caller's thread, and holds up the writer for the time of one batch.
     async fn trim(&self, through: Position) -> Result<(), StoreError> {
-        self.shared.writer.lock().expect(writer::CAUGHT).trim(through, &self.shared.published)
+        let mut writer = self.shared.writer.lock().expect(writer::CAUGHT);
+        let trimmed = writer.trim(through, &self.shared.published);
+        drop(writer);
+        // Buffered commits that came meanwhile are left to whoever was found writing.
+        self.shared.queue.wake_writer();
+        trimmed
     }
 
     fn limits(&self) -> Limits {

@@ -345,6 +345,23 @@ fn whoever_writes_buffered_commits_writes_those_that_came_meanwhile_too() {
 }
 
 #[test]
+fn a_buffered_commit_that_came_during_a_trim_is_written_after_it() {
+    let (step, entered, release) = stop();
+    let subject = start(Durability::Buffered, vec![]);
+    subject.commit(Commit { changes: vec![b"change".to_vec()], ..put("a") }).unwrap();
+    subject.controls.steps.lock().unwrap().push(step);
+    subject.store.shared.queue.await_sleep();
+    thread::scope(|scope| {
+        let trim = scope.spawn(|| block_on(subject.store.trim(Position(1))));
+        entered.recv().unwrap();
+        let waiting = begun(subject.store.commit(Arc::new(put("b"))));
+        release.send(()).unwrap();
+        trim.join().unwrap().unwrap();
+        assert!(block_on(waiting).is_ok());
+    });
+}
+
+#[test]
 fn a_caller_hands_over_to_the_writer_thread_after_some_groups() {
     let (steps, gates): (Vec<_>, Vec<_>) = (0..=HELP_GROUPS_MAX)
         .map(|_| {
