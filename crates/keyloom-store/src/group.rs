@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Where commits are synced, the writer is a thread of its own. Where they are not, waking a thread
-//! and being woken would cost more than the commit: whoever finds nobody writing writes what waits,
-//! his own commit and those of others, and leaves what comes later to the thread.
+//! and being woken would cost more than the commit: a caller waits a moment for the one who writes,
+//! then writes his own commit and what else waits, and leaves what comes later to the thread. Who
+//! waits for longer joins the queue.
 //!
 //! G1: One writer at a time decides and writes, so all checks hold when the writes happen.
 //! G2: A view is published after its commits are as durable as promised and before they are
@@ -35,6 +36,7 @@ use async_trait::async_trait;
 
 use crate::folder::Mark;
 use crate::limits::{self, EMBEDDED, KEY_BYTES_MAX};
+use crate::patience::wait_for;
 use crate::{
     Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
     Position, Scan, ScanOptions, Snapshot, StoreError, Stored, Tally,
@@ -204,12 +206,13 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Commits on the caller's thread, if nobody is before it.
+    /// Commits on the caller's thread, if its turn comes soon. It may come before those who gave
+    /// up and wait; their commits are the next.
     fn commit_here(&self, commit: &Commit) -> Option<Answer> {
-        if !self.queue.is_idle() {
+        if !self.queue.is_open() {
             return None;
         }
-        let mut writer = self.writer.try_lock().ok()?;
+        let mut writer = wait_for(|| self.writer.try_lock().ok())?;
         let mut answers = writer.process([commit].into_iter(), &self.published);
         drop(writer);
         self.counts.count(&answers);

@@ -15,6 +15,7 @@ pub mod folder;
 pub mod group;
 pub mod limits;
 pub mod memory;
+mod patience;
 
 pub use contract::{
     Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Feed, Isolation, KeyRange,

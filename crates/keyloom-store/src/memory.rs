@@ -14,6 +14,7 @@ use async_trait::async_trait;
 
 use crate::batch::{Base, Batch, Tip};
 use crate::limits::{self, EMBEDDED};
+use crate::patience::wait_for;
 use crate::{
     Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
     Position, Scan, ScanOptions, Snapshot, Stamp, StoreError, Stored, Tally,
@@ -106,7 +107,8 @@ impl Shared {
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().expect(POISONED)
+        let free = wait_for(|| self.state.try_write().ok());
+        free.unwrap_or_else(|| self.state.write().expect(POISONED))
     }
 
     fn readers(&self) -> MutexGuard<'_, BTreeMap<u64, usize>> {
