@@ -218,6 +218,10 @@ pub struct PartitionStats {
     pub numeric_entries: u64,
     /// The entries with string keys.
     pub string_entries: u64,
+    /// The events that wait for delivery.
+    pub waiting_events: u64,
+    /// The events that could not be delivered.
+    pub dead_letters: u64,
 }
 
 /// What a function answered.
@@ -270,6 +274,13 @@ pub struct DeadLetters {
     pub items: Vec<DeadLetter>,
     /// Where the next page begins, as `from`.
     pub next: Option<u64>,
+}
+
+/// Events that are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LettersDeleted {
+    /// How many.
+    pub deleted: u64,
 }
 
 /// An event that is tried again.

@@ -32,6 +32,8 @@ pub struct Engine {
     pub(crate) replans: AtomicU64,
     /// How often an object was found in an older layout.
     pub(crate) legacy_reads: AtomicU64,
+    /// How many dead letters made room for others.
+    pub(crate) letters_dropped: AtomicU64,
 }
 
 /// What an engine and its store have done since they were opened.
@@ -43,6 +45,8 @@ pub struct EngineTally {
     pub replans: u64,
     /// How often an object was found in an older layout.
     pub legacy_reads: u64,
+    /// How many dead letters made room for others.
+    pub letters_dropped: u64,
 }
 
 /// How an engine is opened.
@@ -145,6 +149,7 @@ impl Engine {
             tokens_known: TokensKnown::default(),
             replans: AtomicU64::new(0),
             legacy_reads: AtomicU64::new(0),
+            letters_dropped: AtomicU64::new(0),
         };
         Ok(engine)
     }
@@ -160,6 +165,7 @@ impl Engine {
             store: self.store.tally(),
             replans: self.replans.load(Ordering::Relaxed),
             legacy_reads: self.legacy_reads.load(Ordering::Relaxed),
+            letters_dropped: self.letters_dropped.load(Ordering::Relaxed),
         }
     }
 

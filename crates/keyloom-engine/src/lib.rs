@@ -35,9 +35,9 @@ pub use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectStep, Touched};
 pub use keyloom_store::{Direction, Feed, Position, Tally};
 pub use list::{List, ListField, ListOrder, Listed, TimeMatcher, literal};
 pub use object::{
-    Completion, Ended, EntriesRead, EntryBatch, EntryList, EntryPage, EventCause, Failed, Object,
-    ObjectAt, ObjectContent, ObjectItem, ObjectList, ObjectOrder, ObjectPage, ObjectStats,
-    ObjectWritten, OutboxAt, OutboxEvent, Partition, Rollout, Terms, Val, ValKind,
+    Completion, Ended, EntriesRead, EntryBatch, EntryList, EntryPage, EventCause, EventPage,
+    Failed, Object, ObjectAt, ObjectContent, ObjectItem, ObjectList, ObjectOrder, ObjectPage,
+    ObjectStats, ObjectWritten, OutboxAt, OutboxEvent, Partition, Rollout, Terms, Val, ValKind,
 };
 pub use query::{
     Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,

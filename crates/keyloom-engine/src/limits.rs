@@ -149,3 +149,31 @@ pub const INVOCATION_ID_BYTES_MAX: usize = 256;
 
 /// The largest result of an invocation that is kept, in bytes.
 pub const INVOCATION_BYTES_MAX: usize = 4 << 20;
+
+/// The bytes of a page of events, unless its first one is larger. Each of those who deliver holds
+/// such a page.
+pub const EVENT_PAGE_BYTES_MAX: usize = 1 << 20;
+
+/// The most events of a partition that wait for delivery: hours of work for one function. Beyond
+/// that nobody takes them, and a write that would add one is refused before the disk is full.
+pub const OUTBOX_EVENTS_MAX: u64 = 100_000;
+
+/// The most dead letters of a partition; beyond that the oldest go. Who has more has one cause for
+/// all of them.
+pub const DEAD_LETTERS_MAX: u64 = 10_000;
+
+/// The most characters of an error that an event keeps: enough to find the cause.
+pub const ERROR_CHARACTERS_MAX: usize = 512;
+
+/// Counters that one read of statistics takes at a time.
+pub const COUNTERS_PAGE: usize = 1000;
+
+/// Keys that a check reads at a time.
+pub const CHECK_PAGE: usize = 1000;
+
+/// Large values that are read at a time: a few of the largest fill a page.
+pub const LARGE_VALUES_PAGE: usize = 8;
+
+/// From so many entries on, a write reads them in one scan: opening one costs as much as a few
+/// single reads.
+pub const SCANNED_KEYS_MIN: usize = 8;

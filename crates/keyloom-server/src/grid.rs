@@ -209,7 +209,14 @@ pub(crate) fn cursor(bytes: Option<&[u8]>) -> Result<Option<&str>, Error> {
 
 /// How much there is in a partition.
 pub(crate) fn shard(class: &str, partition: u16, stats: ObjectStats) -> grid::ShardStats {
-    let ObjectStats { numeric_objects, string_objects, numeric_entries, string_entries } = stats;
+    let ObjectStats {
+        numeric_objects,
+        string_objects,
+        numeric_entries,
+        string_entries,
+        waiting_events: _,
+        dead_letters: _,
+    } = stats;
     grid::ShardStats {
         collection: class.to_owned(),
         partition_id: u32::from(partition),

@@ -72,6 +72,11 @@ struct Delivery {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfClass {
+    class: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct StoredObjects {
     class: String,
     variant: &'static str,
@@ -242,6 +247,11 @@ impl Metrics {
                 "Reads that found an object in an older layout",
                 tally.legacy_reads,
             ),
+            (
+                "dead_letters_dropped",
+                "Dead letters that made room for others",
+                tally.letters_dropped,
+            ),
             ("trace_spans_dropped", "Spans that no collector has taken", traces::dropped()),
         ];
         for (name, help, value) in counters {
@@ -291,6 +301,8 @@ impl Variant {
 fn register_objects(registry: &mut Registry, classes: Vec<(String, ObjectStats)>) {
     let objects = Family::<StoredObjects, Gauge>::default();
     let entries = Family::<StoredObjects, Gauge>::default();
+    let waiting = Family::<OfClass, Gauge>::default();
+    let dead = Family::<OfClass, Gauge>::default();
     let (mut strings, mut all) = (0, 0);
     for (class, stats) in classes {
         let labels = |variant: Variant| {
@@ -298,17 +310,27 @@ fn register_objects(registry: &mut Registry, classes: Vec<(String, ObjectStats)>
             StoredObjects { class: class.clone(), variant }
         };
         let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let ObjectStats { numeric_objects, string_objects, numeric_entries, string_entries } =
-            stats;
+        let ObjectStats {
+            numeric_objects,
+            string_objects,
+            numeric_entries,
+            string_entries,
+            waiting_events,
+            dead_letters,
+        } = stats;
         objects.get_or_create(&labels(Variant::Numeric)).set(count(numeric_objects));
         objects.get_or_create(&labels(Variant::String)).set(count(string_objects));
         entries.get_or_create(&labels(Variant::Numeric)).set(count(numeric_entries));
         entries.get_or_create(&labels(Variant::String)).set(count(string_entries));
+        waiting.get_or_create(&OfClass { class: class.clone() }).set(count(waiting_events));
+        dead.get_or_create(&OfClass { class: class.clone() }).set(count(dead_letters));
         strings += string_objects;
         all += numeric_objects + string_objects;
     }
     registry.register("objects", "Objects by class and variant", objects);
     registry.register("object_entries", "Entries by class and variant", entries);
+    registry.register("events_waiting", "Events that wait for delivery by class", waiting);
+    registry.register("dead_letters", "Events that could not be delivered by class", dead);
     let adoption = if all == 0 { 0.0 } else { 100.0 * strings as f64 / all as f64 };
     let help = "Objects with string ids, in percent of all";
     registry.register("string_id_adoption_percent", help, ConstGauge::new(adoption));

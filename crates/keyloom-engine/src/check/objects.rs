@@ -8,15 +8,13 @@ use keyloom_store::{Check, Direction, Entry, Expect, KeyRange, ScanOptions, Stor
 use super::{CheckRun, Problem};
 use crate::catalog::Class;
 use crate::error::Error;
-use crate::limits::CHECK_PROBLEMS_MAX;
-use crate::object::{Counted, LegacyObject, Metadata, counter_key};
+use crate::limits::{CHECK_PAGE, CHECK_PROBLEMS_MAX, LARGE_VALUES_PAGE};
+use crate::object::{Counted, EventList, LegacyObject, Metadata, counter_key};
+use crate::pause::pause;
 use crate::read::read_counter;
 
-/// Keys that are read at a time.
-const PAGE: usize = 1000;
-
 /// What was counted in a partition, in the order of [`Counted`].
-type Counts = [u64; 4];
+type Counts = [u64; 6];
 
 /// The object whose records are being read.
 struct Walk {
@@ -41,7 +39,7 @@ impl CheckRun<'_> {
             let options = ScanOptions { direction: Direction::Forward, limit: usize::MAX };
             let mut scan = self.snapshot.scan(&range, options).await?;
             loop {
-                let page = scan.next(PAGE).await?;
+                let page = scan.next(CHECK_PAGE).await?;
                 if page.is_empty() {
                     break;
                 }
@@ -54,6 +52,7 @@ impl CheckRun<'_> {
             }
             self.finish_object(class, walk.take(), &mut counts).await?;
         }
+        self.count_events(class, &mut counts).await?;
         self.check_counters(class, counts).await
     }
 
@@ -156,7 +155,7 @@ impl CheckRun<'_> {
         found: &Metadata,
     ) {
         self.report.objects += 1;
-        let [numeric_objects, string_objects, numeric, string] =
+        let [numeric_objects, string_objects, numeric, string, ..] =
             counts.entry(partition).or_default();
         match id {
             ObjectId::Numeric(_) => *numeric_objects += 1,
@@ -164,6 +163,36 @@ impl CheckRun<'_> {
         }
         *numeric += u64::from(found.numeric);
         *string += u64::from(found.string);
+    }
+
+    /// Counts the events that wait for delivery, and the dead letters.
+    async fn count_events(
+        &mut self,
+        class: &Class,
+        counts: &mut BTreeMap<u16, Counts>,
+    ) -> Result<(), Error> {
+        let head = |template| Head { space: Space::Outbox, collection: class.id, template };
+        let range = KeyRange { from: head(0).whole().0, to: head(u16::MAX).whole().1 };
+        let options = ScanOptions { direction: Direction::Forward, limit: usize::MAX };
+        let mut scan = self.snapshot.scan(&range, options).await?;
+        loop {
+            let page = scan.next(LARGE_VALUES_PAGE).await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            pause().await;
+            self.report.keys += page.len() as u64;
+            for entry in page {
+                let (head, rest) =
+                    Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
+                let [.., waiting, dead] = counts.entry(head.template).or_default();
+                match EventList::read(rest) {
+                    Some(EventList::Waiting) => *waiting += 1,
+                    Some(EventList::Dead) => *dead += 1,
+                    None => {}
+                }
+            }
+        }
     }
 
     /// Compares every counter that is stored or should be.
@@ -177,7 +206,7 @@ impl CheckRun<'_> {
         let options = ScanOptions { direction: Direction::Forward, limit: usize::MAX };
         let mut scan = self.snapshot.scan(&range, options).await?;
         loop {
-            let page = scan.next(PAGE).await?;
+            let page = scan.next(CHECK_PAGE).await?;
             if page.is_empty() {
                 break;
             }
@@ -194,7 +223,7 @@ impl CheckRun<'_> {
                 if said.is_ok_and(|said| said == found) {
                     continue;
                 }
-                let what = "it is not the number of objects or entries";
+                let what = "it is not the number of what it counts";
                 self.class_problem(class, "counter", key.escape_ascii(), what);
                 let expect = stored.map_or(Expect::Absent, |stored| Expect::At(stored.stamp));
                 let check = Check { key: key.clone(), expect };

@@ -1,10 +1,11 @@
 //! What is counted of a class, partition by partition: statistics without reading objects.
 
 use keyloom_key::{Head, Space};
-use keyloom_store::{Direction, KeyRange, ScanOptions};
+use keyloom_store::{Commit, Direction, KeyRange, ScanOptions, Write};
 
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::limits::COUNTERS_PAGE;
 use crate::read::read_counter;
 
 /// What a counter counts; its number is the last byte of the counter's key.
@@ -15,6 +16,8 @@ pub(crate) enum Counted {
     StringObjects = 1,
     NumericEntries = 2,
     StringEntries = 3,
+    WaitingEvents = 4,
+    DeadLetters = 5,
 }
 
 /// How much there is of a class, or of one of its partitions.
@@ -28,10 +31,11 @@ pub struct ObjectStats {
     pub numeric_entries: u64,
     /// Entries with string keys.
     pub string_entries: u64,
+    /// Events that wait for delivery.
+    pub waiting_events: u64,
+    /// Events that could not be delivered.
+    pub dead_letters: u64,
 }
-
-/// Counters that one read of statistics takes at a time.
-const PAGE: usize = 1000;
 
 impl Engine {
     /// How much there is of a class, by partition; partitions without anything are left out.
@@ -44,7 +48,7 @@ impl Engine {
         let mut scan = self.store.snapshot().await?.scan(&range, options).await?;
         let mut stats: Vec<(u16, ObjectStats)> = Vec::new();
         loop {
-            let page = scan.next(PAGE).await?;
+            let page = scan.next(COUNTERS_PAGE).await?;
             if page.is_empty() {
                 stats.retain(|(_, stats)| *stats != ObjectStats::default());
                 return Ok(stats);
@@ -52,12 +56,11 @@ impl Engine {
             for entry in page {
                 let (head, rest) =
                     Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
-                let count = read_counter(&entry.stored.value)?;
                 if stats.last().is_none_or(|(partition, _)| *partition != head.template) {
                     stats.push((head.template, ObjectStats::default()));
                 }
                 if let (Some((_, stats)), [kind]) = (stats.last_mut(), rest) {
-                    stats.set(*kind, count)?;
+                    stats.set(*kind, &entry.stored.value)?;
                 }
             }
         }
@@ -66,23 +69,27 @@ impl Engine {
 
 impl Counted {
     /// All of them, in the order of their numbers.
-    pub(crate) const ALL: [Counted; 4] = [
+    pub(crate) const ALL: [Counted; 6] = [
         Counted::NumericObjects,
         Counted::StringObjects,
         Counted::NumericEntries,
         Counted::StringEntries,
+        Counted::WaitingEvents,
+        Counted::DeadLetters,
     ];
 }
 
 impl ObjectStats {
-    fn set(&mut self, kind: u8, count: u64) -> Result<(), Error> {
-        *match kind {
-            0 => &mut self.numeric_objects,
-            1 => &mut self.string_objects,
-            2 => &mut self.numeric_entries,
-            3 => &mut self.string_entries,
+    fn set(&mut self, kind: u8, value: &[u8]) -> Result<(), Error> {
+        match kind {
+            0 => self.numeric_objects = read_counter(value)?,
+            1 => self.string_objects = read_counter(value)?,
+            2 => self.numeric_entries = read_counter(value)?,
+            3 => self.string_entries = read_counter(value)?,
+            4 => self.waiting_events = read_events(value)?,
+            5 => self.dead_letters = read_events(value)?,
             _ => return Err(Error::corrupt("a counter of an unknown kind")),
-        } = count;
+        }
         Ok(())
     }
 }
@@ -93,4 +100,24 @@ pub(crate) fn counter_key(class: u16, partition: u16, counted: Counted) -> Vec<u
     Head { space: Space::Counter, collection: class, template: partition }.write(&mut key);
     key.push(counted as u8);
     key
+}
+
+/// The value of a counter of events. Those that were there before events were counted take it below
+/// zero when they go, until a check has counted the others.
+pub(crate) fn read_events(value: &[u8]) -> Result<u64, Error> {
+    let bytes = <[u8; 8]>::try_from(value);
+    let count = bytes.map_err(|_| Error::corrupt("a counter does not have 8 bytes"))?;
+    Ok(u64::try_from(i64::from_be_bytes(count)).unwrap_or(0))
+}
+
+/// Adds to a counter; a commit writes each key once.
+pub(super) fn add_count(commit: &mut Commit, key: Vec<u8>, more: i64) {
+    let added = commit.writes.iter_mut().find_map(|write| match write {
+        Write::Add { key: known, delta } if *known == key => Some(delta),
+        _ => None,
+    });
+    match added {
+        Some(delta) => *delta += more,
+        None => commit.writes.push(Write::Add { key, delta: more }),
+    }
 }

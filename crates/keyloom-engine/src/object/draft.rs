@@ -9,7 +9,7 @@ use keyloom_store::{Check, Commit, Expect, Stamp, Write};
 
 use super::Val;
 use super::counter::{Counted, counter_key};
-use super::outbox::{OutboxEvent, Sequence};
+use super::outbox::{Appended, Crowded, OutboxEvent, Sequence};
 use super::read::{Layout, State};
 use super::record::{Metadata, encode_event};
 use super::write::{Edit, EventEdit, ObjectWritten, Scope};
@@ -46,6 +46,8 @@ pub(super) struct Draft {
     pub(super) commit: Commit,
     pub(super) witness: Witness,
     pub(super) written: ObjectWritten,
+    /// How many dead letters it writes.
+    pub(super) dead: usize,
 }
 
 /// An entry before and after.
@@ -95,12 +97,14 @@ pub(super) fn draft(
         entries: entries.collect(),
     };
     builder.commit.changes.push(step.write());
-    let mut events = 0;
+    let mut fired = Appended::default();
     if let Some((sequence, outgoing)) = outgoing {
-        events = outgoing.len();
-        sequence.append(class, partition, outgoing, &mut builder.commit);
+        let commit = &mut builder.commit;
+        fired = sequence.append((class, partition), outgoing, Crowded::Refuse, commit)?;
     }
-    Ok(builder.finish(ObjectWritten { kind, version, partition, events, warning }))
+    let events = fired.all - fired.dead;
+    let written = ObjectWritten { kind, version, partition, events, warning };
+    Ok(builder.finish(written, fired.dead))
 }
 
 /// Builds the commit that moves an object to the new layout, and changes nothing else.
@@ -308,14 +312,14 @@ impl<'a> Builder<'a> {
         self.commit.checks.push(Check { key, expect });
     }
 
-    fn finish(self, written: ObjectWritten) -> Draft {
+    fn finish(self, written: ObjectWritten, dead: usize) -> Draft {
         let (metadata, tombstone) = (self.keys.metadata(), self.keys.tombstone());
         let (key, beside) = match written.kind {
             Touched::Deleted => (tombstone, metadata),
             Touched::Created | Touched::Updated => (metadata, tombstone),
         };
         let witness = Witness { key, beside, version: self.version };
-        Draft { commit: self.commit, witness, written }
+        Draft { commit: self.commit, witness, written, dead }
     }
 }
 

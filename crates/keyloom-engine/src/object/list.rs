@@ -17,7 +17,7 @@ use super::{ObjectAt, Val};
 use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::limits::{HIDDEN_OBJECTS_MAX, PAGE_BYTES_MAX, PAGE_LIMIT_MAX};
+use crate::limits::{HIDDEN_OBJECTS_MAX, LARGE_VALUES_PAGE, PAGE_BYTES_MAX, PAGE_LIMIT_MAX};
 use crate::query::{read_list_cursor, write_list_cursor};
 
 /// Which objects are listed.
@@ -328,8 +328,7 @@ async fn scan_entries(
     let mut scan = snapshot.scan(range, options).await?;
     let (mut items, mut bytes) = (Vec::new(), 0);
     loop {
-        // The largest values fill a page with eight of them.
-        let page = scan.next(8).await?;
+        let page = scan.next(LARGE_VALUES_PAGE).await?;
         if page.is_empty() {
             return Ok((items, false));
         }
@@ -366,9 +365,10 @@ fn normal_prefix(prefix: &str) -> Result<String, Error> {
     normal.map(|prefix| prefix.to_string()).map_err(|error| Error::invalid(error.to_string()))
 }
 
-fn check_limit(limit: usize) -> Result<(), Error> {
+/// Refuses a page of no results, or of too many.
+pub(super) fn check_limit(limit: usize) -> Result<(), Error> {
     match limit {
-        0 => Err(Error::invalid("the limit of a page is at least 1")),
+        0 => Err(Error::invalid(format!("the limit of a page is 1 to {PAGE_LIMIT_MAX}"))),
         1..=PAGE_LIMIT_MAX => Ok(()),
         _ => {
             let what = "results of a page".to_owned();

@@ -10,8 +10,10 @@
 
 mod counter;
 mod draft;
+mod envelope;
 mod invocation;
 mod legacy;
+mod letters;
 mod list;
 mod outbox;
 mod read;
@@ -33,7 +35,8 @@ use crate::schema::{ClassSchema, Event};
 pub use counter::ObjectStats;
 pub(crate) use counter::{Counted, counter_key};
 pub use list::{EntryList, EntryPage, ObjectItem, ObjectList, ObjectOrder, ObjectPage};
-pub use outbox::{EventCause, Failed, OutboxAt, OutboxEvent};
+pub(crate) use outbox::EventList;
+pub use outbox::{EventCause, EventPage, Failed, OutboxAt, OutboxEvent};
 pub use read::{EntriesRead, Object};
 pub(crate) use record::{LegacyObject, Metadata};
 pub use rollout::Rollout;

@@ -1,10 +1,9 @@
-//! Events that wait for their delivery, and those that nobody could be delivered to.
+//! Events that wait for their delivery.
 //!
 //! ```text
 //! [0A][class u16][partition u16] 00          next sequence number u64
 //!                                01 <u64>    event
 //!                                02 <u64>    dead letter
-//! event   01 | length of the JSON u32 | JSON | payload to the end
 //! ```
 //!
 //! V1: An event is written by the commit that causes it. Its sequence number is the next one of its
@@ -12,7 +11,10 @@
 //!     order of the commits.
 //! V2: An event keeps its number, however often it is delivered, so that receivers can tell a
 //!     second delivery from a second event.
-//! V3: An event is in the outbox or among the dead letters, never in both.
+//! V3: An event is in the outbox or among the dead letters, never in both. Both are counted by the
+//!     commits that change them.
+//! V4: Both are bounded. A write that finds no room in the outbox is refused; the end of a function
+//!     cannot be, and what it triggers is a dead letter then.
 
 use std::sync::Arc;
 
@@ -21,20 +23,30 @@ use keyloom_store::{
     Check, Commit, CommitOutcome, Direction, Entry, Expect, KeyRange, ScanOptions, Snapshot, Stamp,
     Write,
 };
-use serde::{Deserialize, Serialize};
 
-use super::record::check_format;
+use super::counter::{Counted, add_count, counter_key, read_events};
+use super::envelope::{read_event, write_event};
+use super::list::check_limit;
 use super::trigger::Ended;
 use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::limits::{EVENT_ATTEMPTS_MAX, PAGE_LIMIT_MAX, REPLAN_ATTEMPTS_MAX, TRIGGER_DEPTH_MAX};
+use crate::limits::{
+    ERROR_CHARACTERS_MAX, EVENT_ATTEMPTS_MAX, EVENT_PAGE_BYTES_MAX, LARGE_VALUES_PAGE,
+    OUTBOX_EVENTS_MAX, REPLAN_ATTEMPTS_MAX, TRIGGER_DEPTH_MAX,
+};
+use crate::pause::pause;
 use crate::schema::TriggerTarget;
 
-const FORMAT: u8 = 1;
 const SEQUENCE: u8 = 0;
-const WAITING: u8 = 1;
-const DEAD: u8 = 2;
+
+/// Where an event lies; the number is the first byte behind the head of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum EventList {
+    Waiting = 1,
+    Dead = 2,
+}
 
 /// Where events come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +82,15 @@ pub struct OutboxEvent {
     pub error: Option<String>,
 }
 
+/// Some events of a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventPage {
+    /// The events, in their order.
+    pub items: Vec<OutboxEvent>,
+    /// The number with which the next page begins; `None` at the end.
+    pub next: Option<u64>,
+}
+
 /// What caused an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventCause {
@@ -92,27 +113,28 @@ pub enum Failed {
     Gone,
 }
 
-/// The next sequence number of a partition, as it was read.
+/// What happens to events that find no room in the outbox (V4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Crowded {
+    /// The write that causes them is refused.
+    Refuse,
+    /// They become dead letters.
+    Bury,
+}
+
+/// The next sequence number of a partition, and how many of its events wait, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sequence {
     next: u64,
     stamp: Option<Stamp>,
+    waiting: u64,
 }
 
 impl Engine {
     /// The first events of a partition that wait for delivery, in their order.
     pub async fn outbox(&self, at: OutboxAt<'_>, limit: usize) -> Result<Vec<OutboxEvent>, Error> {
-        self.events(at, WAITING, 0, limit).await
-    }
-
-    /// Events of a partition that could not be delivered, from a number on.
-    pub async fn dead_letters(
-        &self,
-        at: OutboxAt<'_>,
-        from: u64,
-        limit: usize,
-    ) -> Result<Vec<OutboxEvent>, Error> {
-        self.events(at, DEAD, from, limit).await
+        let range = EventList::Waiting.range(self.catalog().class(at.class)?, at.partition, 0);
+        Ok(self.event_page(&range, limit).await?.items)
     }
 
     /// The partitions with events that wait for delivery, by class.
@@ -123,12 +145,13 @@ impl Engine {
         for class in catalog.classes.values() {
             let mut partition = Some(0);
             while let Some(from) = partition {
+                pause().await;
                 let head = |template| Head { space: Space::Outbox, collection: class.id, template };
                 let range = KeyRange { from: head(from).whole().0, to: head(u16::MAX).whole().1 };
                 let Some(entry) = first(&*snapshot, &range).await? else { break };
                 let (head, _) =
                     Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
-                let waiting = range_of(class, head.template, WAITING, 0);
+                let waiting = EventList::Waiting.range(class, head.template, 0);
                 if first(&*snapshot, &waiting).await?.is_some() {
                     found.push((class.name.clone(), head.template));
                 }
@@ -148,18 +171,25 @@ impl Engine {
     ) -> Result<usize, Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let catalog = self.catalog();
-            let key = event_key(catalog.class(at.class)?, at.partition, WAITING, sequence);
+            let class = catalog.class(at.class)?;
+            let key = EventList::Waiting.key(class, at.partition, sequence);
             let stored = self.store.snapshot().await?.get(&key).await?;
             let Some(stored) = stored else { return Ok(0) };
             let checks = vec![Check { key: key.clone(), expect: Expect::At(stored.stamp) }];
             let writes = vec![Write::Delete { key }];
             let mut commit = Commit { checks, writes, changes: Vec::new() };
-            let count = match &ended {
+            EventList::Waiting.count(class, at.partition, -1, &mut commit);
+            let fired = match &ended {
                 Some(ended) => self.add_completion(ended, &mut commit).await?,
-                None => 0,
+                None => Appended::default(),
             };
             match self.store.commit(Arc::new(commit)).await? {
-                CommitOutcome::Committed { .. } => return Ok(count),
+                CommitOutcome::Committed { .. } => {
+                    if let Some(ended) = ended.filter(|_| fired.dead > 0) {
+                        self.bound_letters(ended.class, ended.partition).await;
+                    }
+                    return Ok(fired.all);
+                }
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
@@ -178,77 +208,99 @@ impl Engine {
         let failed = |event: &mut OutboxEvent| {
             event.attempts = event.attempts.saturating_add(1);
             event.error = Some(error.chars().take(ERROR_CHARACTERS_MAX).collect());
-            if event.attempts < EVENT_ATTEMPTS_MAX { WAITING } else { DEAD }
+            match event.attempts < EVENT_ATTEMPTS_MAX {
+                true => EventList::Waiting,
+                false => EventList::Dead,
+            }
         };
-        Ok(match self.move_event(at, (WAITING, sequence), &failed, ended).await? {
+        let moved = self.move_event(at, (EventList::Waiting, sequence), &failed, ended).await?;
+        Ok(match moved {
             None => Failed::Gone,
             Some(event) if event.attempts < EVENT_ATTEMPTS_MAX => Failed::Waiting(event.attempts),
             Some(_) => Failed::Dead,
         })
     }
 
-    /// Puts a dead letter back into the outbox, with its number and as if it had never failed;
-    /// `false` if there is none with this number.
-    pub async fn replay(&self, at: OutboxAt<'_>, sequence: u64) -> Result<bool, Error> {
-        let revived = |event: &mut OutboxEvent| {
-            (event.attempts, event.error) = (0, None);
-            WAITING
-        };
-        Ok(self.move_event(at, (DEAD, sequence), &revived, None).await?.is_some())
-    }
-
-    async fn events(
+    /// A page of events, bounded in number and in bytes.
+    pub(super) async fn event_page(
         &self,
-        at: OutboxAt<'_>,
-        list: u8,
-        from: u64,
+        range: &KeyRange,
         limit: usize,
-    ) -> Result<Vec<OutboxEvent>, Error> {
-        if limit > PAGE_LIMIT_MAX {
-            let what = "events of a page".to_owned();
-            return Err(Error::LimitExceeded { what, found: limit, max: PAGE_LIMIT_MAX });
+    ) -> Result<EventPage, Error> {
+        check_limit(limit)?;
+        let options = ScanOptions { direction: Direction::Forward, limit: limit + 1 };
+        let mut scan = self.store.snapshot().await?.scan(range, options).await?;
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        loop {
+            let page = scan.next(LARGE_VALUES_PAGE).await?;
+            if page.is_empty() {
+                return Ok(EventPage { items, next: None });
+            }
+            for Entry { key, stored } in page {
+                let event = read_event(&key, &stored.value)?;
+                bytes += stored.value.len();
+                let is_full = items.len() == limit || bytes > EVENT_PAGE_BYTES_MAX;
+                if is_full && !items.is_empty() {
+                    return Ok(EventPage { items, next: Some(event.sequence) });
+                }
+                items.push(event);
+            }
         }
-        let catalog = self.catalog();
-        let range = range_of(catalog.class(at.class)?, at.partition, list, from);
-        let options = ScanOptions { direction: Direction::Forward, limit };
-        let mut scan = self.store.snapshot().await?.scan(&range, options).await?;
-        let page = scan.next(limit).await?;
-        page.iter().map(|Entry { key, stored }| read_event(key, &stored.value)).collect()
     }
 
     /// Changes an event, and moves it to the list that `change` says; a dead letter ends a
     /// function.
-    async fn move_event(
+    pub(super) async fn move_event(
         &self,
         at: OutboxAt<'_>,
-        (list, sequence): (u8, u64),
-        change: &(dyn Fn(&mut OutboxEvent) -> u8 + Sync),
+        (list, sequence): (EventList, u64),
+        change: &(dyn Fn(&mut OutboxEvent) -> EventList + Sync),
         ended: Option<Ended<'_>>,
     ) -> Result<Option<OutboxEvent>, Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let catalog = self.catalog();
             let class = catalog.class(at.class)?;
-            let key = |list| event_key(class, at.partition, list, sequence);
+            let key = |list: EventList| list.key(class, at.partition, sequence);
             let snapshot = self.store.snapshot().await?;
             let Some(stored) = snapshot.get(&key(list)).await? else { return Ok(None) };
             let mut event = read_event(&key(list), &stored.value)?;
             let to = change(&mut event);
-            let mut writes = vec![Write::Put { key: key(to), value: write_event(&event) }];
-            if to != list {
-                writes.push(Write::Delete { key: key(list) });
-            }
+            let writes = vec![Write::Put { key: key(to), value: write_event(&event) }];
             let checks = vec![Check { key: key(list), expect: Expect::At(stored.stamp) }];
             let mut commit = Commit { checks, writes, changes: Vec::new() };
-            if let (DEAD, Some(ended)) = (to, &ended) {
-                self.add_completion(ended, &mut commit).await?;
+            if to != list {
+                commit.writes.push(Write::Delete { key: key(list) });
+                list.count(class, at.partition, -1, &mut commit);
+                to.count(class, at.partition, 1, &mut commit);
             }
+            let ended = ended.as_ref().filter(|_| to == EventList::Dead);
+            let fired = match ended {
+                Some(ended) => self.add_completion(ended, &mut commit).await?,
+                None => Appended::default(),
+            };
             match self.store.commit(Arc::new(commit)).await? {
-                CommitOutcome::Committed { .. } => return Ok(Some(event)),
+                CommitOutcome::Committed { .. } => {
+                    if to == EventList::Dead {
+                        self.bound_letters(at.class, u32::from(at.partition)).await;
+                    }
+                    if let Some(ended) = ended.filter(|_| fired.dead > 0) {
+                        self.bound_letters(ended.class, ended.partition).await;
+                    }
+                    return Ok(Some(event));
+                }
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
         Err(Error::exhausted())
     }
+}
+
+/// How many events a commit writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Appended {
+    pub(super) all: usize,
+    /// Those among them that are dead letters at once.
+    pub(super) dead: usize,
 }
 
 impl Sequence {
@@ -258,173 +310,102 @@ impl Sequence {
         class: &Class,
         partition: u16,
     ) -> Result<Sequence, Error> {
-        let Some(stored) = snapshot.get(&sequence_key(class, partition)).await? else {
-            return Ok(Sequence { next: 1, stamp: None });
-        };
+        let keys = [sequence_key(class, partition), EventList::Waiting.counter(class, partition)];
+        let found = snapshot.get_many(&keys).await?;
+        let [next, waiting] = <[_; 2]>::try_from(found)
+            .map_err(|_| Error::corrupt("the store answered with fewer values than asked for"))?;
+        let waiting = waiting.map_or(Ok(0), |stored| read_events(&stored.value))?;
+        let Some(stored) = next else { return Ok(Sequence { next: 1, stamp: None, waiting }) };
         let next = stored.value.as_slice().try_into().map(u64::from_be_bytes);
         let next = next.map_err(|_| Error::corrupt("a sequence number does not have 8 bytes"))?;
-        Ok(Sequence { next, stamp: Some(stored.stamp) })
+        Ok(Sequence { next, stamp: Some(stored.stamp), waiting })
     }
 
-    /// Adds events to a commit; those that are too deep become dead letters at once (V1).
+    /// How many have got a number so far, all in all.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Adds events to a commit; those that are too deep become dead letters at once (V1, V4).
     pub(super) fn append(
         self,
-        class: &Class,
-        partition: u16,
+        (class, partition): (&Class, u16),
         events: Vec<OutboxEvent>,
+        crowded: Crowded,
         commit: &mut Commit,
-    ) {
+    ) -> Result<Appended, Error> {
         let key = sequence_key(class, partition);
         let expect = self.stamp.map_or(Expect::Absent, Expect::At);
         commit.checks.push(Check { key: key.clone(), expect });
-        let mut next = self.next;
+        let mut fired = Appended { all: events.len(), dead: 0 };
+        let (mut next, mut waiting) = (self.next, self.waiting);
         for mut event in events {
             event.sequence = next;
-            let is_deep = event.depth > TRIGGER_DEPTH_MAX;
-            if is_deep {
+            if event.depth > TRIGGER_DEPTH_MAX {
                 event.error = Some(format!("{TRIGGER_DEPTH_MAX} events led to this one: a loop"));
+            } else if waiting >= OUTBOX_EVENTS_MAX {
+                if crowded == Crowded::Refuse {
+                    return Err(no_room(waiting));
+                }
+                event.error = Some(format!("{OUTBOX_EVENTS_MAX} events wait before this one"));
             }
-            let list = if is_deep { DEAD } else { WAITING };
-            let key = event_key(class, partition, list, next);
+            let list = if event.error.is_some() { EventList::Dead } else { EventList::Waiting };
+            match list {
+                EventList::Dead => fired.dead += 1,
+                EventList::Waiting => waiting += 1,
+            }
+            list.count(class, partition, 1, commit);
+            let key = list.key(class, partition, next);
             commit.writes.push(Write::Put { key, value: write_event(&event) });
             next = next.saturating_add(1);
         }
         commit.writes.push(Write::Put { key, value: next.to_be_bytes().to_vec() });
+        Ok(fired)
     }
 }
 
-/// Characters of an error that a row keeps.
-const ERROR_CHARACTERS_MAX: usize = 512;
+impl EventList {
+    /// The list that a key belongs to, by what follows its head.
+    pub(crate) fn read(rest: &[u8]) -> Option<EventList> {
+        match rest.first()? {
+            1 => Some(EventList::Waiting),
+            2 => Some(EventList::Dead),
+            _ => None,
+        }
+    }
 
-/// The part of an event that is JSON.
-#[derive(Serialize, Deserialize)]
-struct EventJson {
-    cause: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key_str: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    function: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    object: Option<String>,
-    version: u64,
-    time: u64,
-    target: TriggerTarget,
-    depth: u32,
-    #[serde(default)]
-    attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
+    pub(super) fn key(self, class: &Class, partition: u16, sequence: u64) -> Vec<u8> {
+        let head = head_bytes(class, partition);
+        [&head[..], &[self as u8], &sequence.to_be_bytes()].concat()
+    }
+
+    /// The events from a number on.
+    pub(super) fn range(self, class: &Class, partition: u16, from: u64) -> KeyRange {
+        let to = [&head_bytes(class, partition)[..], &[self as u8 + 1]].concat();
+        KeyRange { from: self.key(class, partition, from), to }
+    }
+
+    /// Where its events are counted.
+    pub(super) fn counter(self, class: &Class, partition: u16) -> Vec<u8> {
+        let counted = match self {
+            EventList::Waiting => Counted::WaitingEvents,
+            EventList::Dead => Counted::DeadLetters,
+        };
+        counter_key(class.id, partition, counted)
+    }
+
+    /// Counts events that come or go (V3).
+    pub(super) fn count(self, class: &Class, partition: u16, more: i64, commit: &mut Commit) {
+        add_count(commit, self.counter(class, partition), more);
+    }
 }
 
-fn write_event(event: &OutboxEvent) -> Vec<u8> {
-    let OutboxEvent {
-        sequence: _,
-        cause,
-        object,
-        version,
-        time,
-        target,
-        depth,
-        payload,
-        attempts,
-        error,
-    } = event;
-    let (mut key, mut key_str, mut function) = (None, None, None);
-    let cause = match cause {
-        EventCause::Entry(touched, entry) => {
-            match entry {
-                EntryKey::Numeric(number) => key = Some(*number),
-                EntryKey::String(text) => key_str = Some(text.as_str().to_owned()),
-            }
-            match touched {
-                Touched::Created => "created",
-                Touched::Updated => "updated",
-                Touched::Deleted => "deleted",
-            }
-        }
-        EventCause::Completed(name) => {
-            function = Some(name.clone());
-            "completed"
-        }
-        EventCause::Failed(name) => {
-            function = Some(name.clone());
-            "failed"
-        }
-    };
-    let json = EventJson {
-        cause: cause.to_owned(),
-        key,
-        key_str,
-        function,
-        object: object.as_ref().map(ObjectId::to_string),
-        version: *version,
-        time: *time,
-        target: target.clone(),
-        depth: *depth,
-        attempts: *attempts,
-        error: error.clone(),
-    };
-    let json = serde_json::to_vec(&json).expect("an event has string keys only");
-    let length = u32::try_from(json.len()).expect("an event is bounded");
-    let mut bytes = Vec::with_capacity(5 + json.len() + payload.len());
-    bytes.push(FORMAT);
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes.extend_from_slice(&json);
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-fn read_event(key: &[u8], bytes: &[u8]) -> Result<OutboxEvent, Error> {
-    let damaged = |detail: &str| Error::corrupt(format!("an event in the outbox: {detail}"));
-    let sequence = key.last_chunk().map(|number| u64::from_be_bytes(*number));
-    let rest = check_format(bytes)?;
-    let (length, rest) = rest.split_first_chunk().ok_or_else(|| damaged("it is cut off"))?;
-    let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
-    let (json, payload) = rest.split_at_checked(length).ok_or_else(|| damaged("it is cut off"))?;
-    let json: EventJson =
-        serde_json::from_slice(json).map_err(|error| damaged(&error.to_string()))?;
-    let EventJson {
-        cause,
-        key,
-        key_str,
-        function,
-        object,
-        version,
-        time,
-        target,
-        depth,
-        attempts,
-        error,
-    } = json;
-    let limit = keyloom_key::limits::STRING_ID_LIMIT_MAX;
-    let entry = match (key, key_str) {
-        (Some(number), None) => Some(EntryKey::Numeric(number)),
-        (None, Some(text)) => EntryKey::string(&text, limit).ok(),
-        _ => None,
-    };
-    let cause = match (cause.as_str(), entry, function) {
-        ("created", Some(entry), None) => EventCause::Entry(Touched::Created, entry),
-        ("updated", Some(entry), None) => EventCause::Entry(Touched::Updated, entry),
-        ("deleted", Some(entry), None) => EventCause::Entry(Touched::Deleted, entry),
-        ("completed", None, Some(function)) => EventCause::Completed(function),
-        ("failed", None, Some(function)) => EventCause::Failed(function),
-        _ => return Err(damaged("its cause is unknown")),
-    };
-    let object = object.map(|text| ObjectId::string(&text, limit)).transpose();
-    Ok(OutboxEvent {
-        sequence: sequence.ok_or_else(|| damaged("it has no number"))?,
-        cause,
-        object: object.map_err(|error| damaged(&error.to_string()))?,
-        version,
-        time,
-        target,
-        depth,
-        payload: payload.to_vec(),
-        attempts,
-        error,
-    })
+/// That so many events wait that no more are taken.
+pub(super) fn no_room(waiting: u64) -> Error {
+    let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+    let what = "events of the partition that wait for delivery".to_owned();
+    let (found, max) = (number(waiting.saturating_add(1)), number(OUTBOX_EVENTS_MAX));
+    Error::LimitExceeded { what, found, max }
 }
 
 async fn first(snapshot: &dyn Snapshot, range: &KeyRange) -> Result<Option<Entry>, Error> {
@@ -438,70 +419,4 @@ fn head_bytes(class: &Class, partition: u16) -> Vec<u8> {
 
 fn sequence_key(class: &Class, partition: u16) -> Vec<u8> {
     [&head_bytes(class, partition)[..], &[SEQUENCE]].concat()
-}
-
-fn event_key(class: &Class, partition: u16, list: u8, sequence: u64) -> Vec<u8> {
-    [&head_bytes(class, partition)[..], &[list], &sequence.to_be_bytes()].concat()
-}
-
-/// The events of a list from a number on.
-fn range_of(class: &Class, partition: u16, list: u8, from: u64) -> KeyRange {
-    let to = [&head_bytes(class, partition)[..], &[list + 1]].concat();
-    KeyRange { from: event_key(class, partition, list, from), to }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn event(cause: EventCause) -> OutboxEvent {
-        OutboxEvent {
-            sequence: 7,
-            cause,
-            object: ObjectId::string("a", 160).ok(),
-            version: 9,
-            time: 5,
-            target: TriggerTarget {
-                class: "c".to_owned(),
-                partition: 1,
-                object: Some(ObjectId::Numeric(3)),
-                function: "f".to_owned(),
-                options: BTreeMap::from([("x".to_owned(), "y".to_owned())]),
-            },
-            depth: 2,
-            payload: vec![0, 255],
-            attempts: 1,
-            error: Some("down".to_owned()),
-        }
-    }
-
-    #[test]
-    fn an_event_survives_its_encoding() {
-        let text = EntryKey::string("name", 160).unwrap();
-        for cause in [
-            EventCause::Entry(Touched::Created, EntryKey::Numeric(1)),
-            EventCause::Entry(Touched::Updated, text.clone()),
-            EventCause::Entry(Touched::Deleted, text),
-            EventCause::Completed("f".to_owned()),
-            EventCause::Failed("f".to_owned()),
-        ] {
-            let event = event(cause);
-            let bytes = write_event(&event);
-            assert_eq!(read_event(&7_u64.to_be_bytes(), &bytes).unwrap(), event);
-            for cut in 0..bytes.len() - 2 {
-                assert!(read_event(&[0; 8], &bytes[..cut]).is_err());
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_an_event_or_refused(bytes: Vec<u8>) {
-            prop_assert!(read_event(&[0; 8], &bytes).is_err());
-        }
-    }
 }

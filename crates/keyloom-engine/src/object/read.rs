@@ -14,12 +14,8 @@ use super::record::{LegacyObject, Metadata, decode_event};
 use super::{ObjectAt, Val, partition};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::limits::{GET_MANY_KEYS_MAX, OBJECT_ENTRIES_MAX};
+use crate::limits::{GET_MANY_KEYS_MAX, OBJECT_ENTRIES_MAX, SCANNED_KEYS_MIN};
 use crate::schema::Event;
-
-/// From so many entries on, a write reads them in one scan: opening one costs as much as a few
-/// single reads.
-const SCANNED_KEYS_MIN: usize = 8;
 
 /// A whole object.
 #[derive(Clone, Debug, PartialEq, Eq)]

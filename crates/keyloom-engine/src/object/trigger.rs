@@ -8,7 +8,7 @@ use keyloom_key::{ObjectId, ObjectKey, Touched};
 use keyloom_store::{Check, Commit, CommitOutcome, Expect};
 
 use super::draft::EntryChange;
-use super::outbox::{EventCause, OutboxEvent, Sequence};
+use super::outbox::{Appended, Crowded, EventCause, OutboxEvent, Sequence};
 use super::read::State;
 use super::write::{Edit, EventEdit};
 use crate::catalog::{Class, catalog_key};
@@ -50,12 +50,17 @@ impl Engine {
     pub async fn record_completion(&self, ended: Ended<'_>) -> Result<usize, Error> {
         for _ in 0..REPLAN_ATTEMPTS_MAX {
             let mut commit = Commit::default();
-            let count = self.add_completion(&ended, &mut commit).await?;
-            if count == 0 {
+            let fired = self.add_completion(&ended, &mut commit).await?;
+            if fired.all == 0 {
                 return Ok(0);
             }
             match self.store.commit(commit.into()).await? {
-                CommitOutcome::Committed { .. } => return Ok(count),
+                CommitOutcome::Committed { .. } => {
+                    if fired.dead > 0 {
+                        self.bound_letters(ended.class, ended.partition).await;
+                    }
+                    return Ok(fired.all);
+                }
                 CommitOutcome::Conflict { .. } => drop(self.reload_catalog().await?),
             }
         }
@@ -67,10 +72,11 @@ impl Engine {
         &self,
         ended: &Ended<'_>,
         commit: &mut Commit,
-    ) -> Result<usize, Error> {
+    ) -> Result<Appended, Error> {
+        let none = Appended::default();
         let catalog = self.catalog();
-        let Ok(class) = catalog.class(ended.class) else { return Ok(0) };
-        let Ok(number) = class.partition(ended.partition) else { return Ok(0) };
+        let Ok(class) = catalog.class(ended.class) else { return Ok(none) };
+        let Ok(number) = class.partition(ended.partition) else { return Ok(none) };
         let snapshot = self.store.snapshot().await?;
         let mut state = State::default();
         if let Some(id) = ended.object {
@@ -80,14 +86,13 @@ impl Engine {
         let version = state.current().map_or(0, |metadata| metadata.version);
         let time = self.options.system.now_micros() / 1000;
         let events = ended_events(class, &state, ended, version, time);
-        let count = events.len();
-        if count > 0 {
-            let sequence = Sequence::read(&*snapshot, class, number).await?;
-            let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
-            commit.checks.push(Check { key: catalog_key(), expect });
-            sequence.append(class, number, events, commit);
+        if events.is_empty() {
+            return Ok(none);
         }
-        Ok(count)
+        let sequence = Sequence::read(&*snapshot, class, number).await?;
+        let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
+        commit.checks.push(Check { key: catalog_key(), expect });
+        sequence.append((class, number), events, Crowded::Bury, commit)
     }
 }
 

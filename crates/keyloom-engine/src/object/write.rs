@@ -234,10 +234,15 @@ impl Engine {
             let Some(draft) = self.draft_edit(&catalog, at, &edit, terms).await? else {
                 return Ok(None);
             };
-            let Draft { commit, witness, written } = draft;
+            let Draft { commit, witness, written, dead } = draft;
             let commit = Arc::new(commit);
             match self.land(&commit, &witness).await? {
-                Landed::Committed => return Ok(Some(written)),
+                Landed::Committed => {
+                    if dead > 0 {
+                        self.bound_letters(at.class, u32::from(written.partition)).await;
+                    }
+                    return Ok(Some(written));
+                }
                 Landed::Conflict { check } => {
                     self.replans.fetch_add(1, Ordering::Relaxed);
                     let failed = commit.checks.get(check).map(|check| &check.key);

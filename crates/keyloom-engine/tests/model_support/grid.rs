@@ -254,6 +254,7 @@ impl GridModel {
             let events = engine.outbox(waiting, 1000).await.unwrap();
             let expected = self.events.get(&partition).cloned().unwrap_or_default();
             assert_eq!(events.len(), expected.len(), "events of partition {partition}");
+            let waiting_events = expected.len() as u64;
             for (place, (event, expected)) in events.into_iter().zip(expected).enumerate() {
                 let EventCause::Entry(touched, key) = event.cause else { panic!("an entry") };
                 let object = event.object.unwrap().to_string();
@@ -262,7 +263,7 @@ impl GridModel {
             }
             let own =
                 self.objects.iter().filter(|((in_partition, _), _)| *in_partition == partition);
-            let mut found = ObjectStats::default();
+            let mut found = ObjectStats { waiting_events, ..ObjectStats::default() };
             for ((_, id), stored) in own {
                 let is_number = id.parse::<u64>().is_ok();
                 *if is_number { &mut found.numeric_objects } else { &mut found.string_objects } +=

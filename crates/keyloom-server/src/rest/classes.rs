@@ -35,13 +35,14 @@ async fn show(
     let schema = app.service.class(&caller, &class)?;
     let mut partitions = Vec::new();
     for (partition, stats) in app.service.class_stats(&caller, &class).await? {
-        let grid = convert::shard(&class, partition, stats);
         partitions.push(api::PartitionStats {
-            partition_id: grid.partition_id,
-            objects: grid.count,
-            string_objects: grid.string_objects,
-            numeric_entries: grid.numeric_entries,
-            string_entries: grid.string_entries,
+            partition_id: u32::from(partition),
+            objects: stats.numeric_objects + stats.string_objects,
+            string_objects: stats.string_objects,
+            numeric_entries: stats.numeric_entries,
+            string_entries: stats.string_entries,
+            waiting_events: stats.waiting_events,
+            dead_letters: stats.dead_letters,
         });
     }
     answer::json(&api::Class { name: class, schema: wire::class_schema(&schema)?, partitions })

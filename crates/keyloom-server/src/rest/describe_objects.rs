@@ -36,7 +36,7 @@ const CREATED: Success = Success {
 
 /// Every operation on objects and classes.
 pub(super) fn operations() -> Vec<Operation> {
-    [objects(), values(), classes(), functions()].into_iter().flatten().collect()
+    [objects(), values(), classes(), functions(), letters()].into_iter().flatten().collect()
 }
 
 fn objects() -> Vec<Operation> {
@@ -198,6 +198,11 @@ fn functions() -> Vec<Operation> {
             problems: READ,
             ..PLAIN
         },
+    ]
+}
+
+fn letters() -> Vec<Operation> {
+    vec![
         Operation {
             path: "/api/class/{class}/{partition}/dead-letters",
             id: "deadLetters",
@@ -211,13 +216,31 @@ fn functions() -> Vec<Operation> {
             ..PLAIN
         },
         Operation {
+            method: "delete",
+            path: "/api/class/{class}/{partition}/dead-letters",
+            id: "deleteDeadLetters",
+            summary: "Forget the events of a partition that could not be delivered",
+            answers: vec![ok(&[(JSON, "LettersDeleted")])],
+            problems: READ,
+            ..PLAIN
+        },
+        Operation {
+            method: "delete",
+            path: "/api/class/{class}/{partition}/dead-letters/{sequence}",
+            id: "deleteDeadLetter",
+            summary: "Forget an event that could not be delivered",
+            answers: vec![ok(&[(JSON, "LettersDeleted")])],
+            problems: READ,
+            ..PLAIN
+        },
+        Operation {
             method: "post",
             path: "/api/class/{class}/{partition}/dead-letters/{sequence}/replay",
             id: "replay",
             summary: "Try to deliver an event again",
             body: Some(Body { media: &[JSON], schema: "" }),
             answers: vec![ok(&[(JSON, "Replayed")])],
-            problems: WRITE,
+            problems: &[404, 409, 412, 413],
             ..PLAIN
         },
     ]

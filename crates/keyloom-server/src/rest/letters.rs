@@ -1,10 +1,10 @@
-//! Events that could not be delivered: looked at, and tried again.
+//! Events that could not be delivered: looked at, tried again, and forgotten.
 
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Method};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use keyloom_api as api;
 use keyloom_engine::{EventCause, OutboxAt, OutboxEvent, Touched};
 
@@ -19,8 +19,10 @@ use crate::caller::Caller;
 pub(super) fn routes() -> Vec<Route> {
     let list = "/api/class/{class}/{partition}/dead-letters";
     let replay = "/api/class/{class}/{partition}/dead-letters/{sequence}/replay";
+    let one = "/api/class/{class}/{partition}/dead-letters/{sequence}";
     vec![
-        Route::new(list, &[Method::GET], get(page)),
+        Route::new(list, &[Method::GET, Method::DELETE], get(page).delete(forget_all)),
+        Route::new(one, &[Method::DELETE], delete(forget)),
         Route::new(replay, &[Method::POST], post(again)),
     ]
 }
@@ -36,9 +38,29 @@ async fn page(
     let limit = read_limit(&parameters)?;
     let at = OutboxAt { class: &class, partition: number("the partition", &partition)? };
     let found = app.service.dead_letters(&caller, at, from, limit).await?;
-    let next = found.last().filter(|_| found.len() == limit).map(|last| last.sequence + 1);
-    let items = found.into_iter().map(shown).collect();
-    answer::json(&api::DeadLetters { items, next })
+    let items = found.items.into_iter().map(shown).collect();
+    answer::json(&api::DeadLetters { items, next: found.next })
+}
+
+async fn forget_all(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition)): At<(String, String)>,
+) -> Answer {
+    let at = OutboxAt { class: &class, partition: number("the partition", &partition)? };
+    let deleted = app.service.delete_letters(&caller, at).await?;
+    answer::json(&api::LettersDeleted { deleted })
+}
+
+async fn forget(
+    State(app): State<Arc<App>>,
+    Caller(caller): Caller,
+    At((class, partition, sequence)): At<(String, String, String)>,
+) -> Answer {
+    let at = OutboxAt { class: &class, partition: number("the partition", &partition)? };
+    let sequence = number("the sequence number", &sequence)?;
+    app.service.delete_letter(&caller, at, sequence).await?;
+    answer::json(&api::LettersDeleted { deleted: 1 })
 }
 
 async fn again(

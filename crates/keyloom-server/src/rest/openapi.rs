@@ -250,6 +250,7 @@ fn schemas() -> Json {
     add::<api::Class>(&mut found);
     add::<api::DeadLetters>(&mut found);
     add::<api::Invoked>(&mut found);
+    add::<api::LettersDeleted>(&mut found);
     add::<api::Replayed>(&mut found);
     add::<api::Rewritten>(&mut found);
     add::<api::Entry>(&mut found);

@@ -62,6 +62,8 @@ async fn metrics(State(app): State<Arc<App>>, Caller(caller): Caller) -> Answer 
             sum.string_objects += stats.string_objects;
             sum.numeric_entries += stats.numeric_entries;
             sum.string_entries += stats.string_entries;
+            sum.waiting_events += stats.waiting_events;
+            sum.dead_letters += stats.dead_letters;
         }
         classes.push((name, sum));
     }

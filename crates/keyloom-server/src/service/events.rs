@@ -1,9 +1,9 @@
 //! Events that wait for delivery, dead letters, and results of invocations.
 
-use keyloom_engine::{Ended, Error, Failed, Identity, OutboxAt, OutboxEvent};
+use keyloom_engine::{Ended, Error, EventPage, Failed, Identity, OutboxAt, OutboxEvent};
 
-use super::Service;
 use super::objects::{reading, writing};
+use super::{Service, administering};
 
 impl Service {
     /// The partitions with events that wait for delivery.
@@ -75,7 +75,7 @@ impl Service {
         at: OutboxAt<'_>,
         from: u64,
         limit: usize,
-    ) -> Result<Vec<OutboxEvent>, Error> {
+    ) -> Result<EventPage, Error> {
         reading(caller, at.class)?;
         self.engine.dead_letters(at, from, limit).await
     }
@@ -89,10 +89,33 @@ impl Service {
     ) -> Result<(), Error> {
         writing(caller, at.class)?;
         if !self.engine.replay(at, sequence).await? {
-            let key = format!("dead letter {sequence}");
-            return Err(Error::NotFound { collection: at.class.to_owned(), key });
+            return Err(no_letter(at, sequence));
         }
         self.fired.notify_one();
         Ok(())
     }
+
+    /// Forgets a dead letter.
+    pub async fn delete_letter(
+        &self,
+        caller: &Identity,
+        at: OutboxAt<'_>,
+        sequence: u64,
+    ) -> Result<(), Error> {
+        administering(caller)?;
+        match self.engine.delete_letter(at, sequence).await? {
+            true => Ok(()),
+            false => Err(no_letter(at, sequence)),
+        }
+    }
+
+    /// Forgets the dead letters that a partition has now; how many.
+    pub async fn delete_letters(&self, caller: &Identity, at: OutboxAt<'_>) -> Result<u64, Error> {
+        administering(caller)?;
+        self.engine.delete_letters(at).await
+    }
+}
+
+fn no_letter(at: OutboxAt<'_>, sequence: u64) -> Error {
+    Error::NotFound { collection: at.class.to_owned(), key: format!("dead letter {sequence}") }
 }

@@ -219,3 +219,35 @@ async fn an_answer_that_is_too_large_to_be_kept_does_not_seem_to_run() {
     assert!(result["headers"]["error"].as_str().unwrap().contains("too large"), "{result}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn dead_letters_are_shown_and_forgotten_where_they_are_and_nowhere_else() {
+    let function = Function::start().await;
+    let server = Server::start(&function.schema(WATCHED)).await;
+    let deep = [("content-type", "application/json"), ("keyloom-depth", "8")];
+    for value in ["1", "2", "3"] {
+        let path = format!("{VALUES}/status");
+        assert!(server.send(Method::PUT, &path, &deep, value.as_bytes()).await.status < 300);
+    }
+    let letters = "/api/class/order/0/dead-letters";
+    let page = server.get(&format!("{letters}?limit=2")).await.read();
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["next"]), (2, &json!(3)));
+    let stats = server.get("/api/class/order").await.read();
+    assert_eq!(stats["partitions"][0]["dead_letters"], 3);
+    let metrics = String::from_utf8(server.get("/metrics").await.body.to_vec()).unwrap();
+    assert!(metrics.contains(r#"keyloom_dead_letters{class="order"} 3"#), "{metrics}");
+    let forget = async |path: &str| server.send(Method::DELETE, path, &[], b"").await;
+    assert_eq!(forget(&format!("{letters}/2")).await.read()["deleted"], 1);
+    assert_eq!(forget(&format!("{letters}/2")).await.problem(), "404 not_found");
+    assert_eq!(forget(letters).await.read()["deleted"], 2);
+    assert_eq!(server.get(letters).await.read()["items"], json!([]));
+    for (path, expected) in [
+        ("/api/class/order/4/dead-letters", "400 invalid_argument"),
+        ("/api/class/order/65536/dead-letters", "400 invalid_argument"),
+        ("/api/class/none/0/dead-letters", "404 not_found"),
+        ("/api/class/order/0/dead-letters?limit=0", "400 invalid_argument"),
+    ] {
+        assert_eq!(server.get(path).await.problem(), expected, "{path}");
+    }
+    server.stop().await;
+}

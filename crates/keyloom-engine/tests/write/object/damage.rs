@@ -100,7 +100,7 @@ fn counters_are_mended() {
     };
     let grid = grid();
     let key = grid.0.keys(Space::Counter)[0].escape_ascii().to_string();
-    let problem = format!("counter {key}: it is not the number of objects or entries");
+    let problem = format!("counter {key}: it is not the number of what it counts");
     check(miscount, &[&problem], &[]);
 }
 

@@ -201,7 +201,7 @@ fn partitions_and_classes_do_not_run_into_each_other() {
 fn limits_of_pages_are_refused() {
     let grid = Grid::new();
     let refused = code(block_on(grid.0.engine.list_objects(list("", 0, None))));
-    assert_eq!(refused, "invalid_argument: the limit of a page is at least 1");
+    assert_eq!(refused, "invalid_argument: the limit of a page is 1 to 1000");
     let refused = code(block_on(grid.0.engine.list_objects(list("", 1001, None))));
     assert_eq!(refused, "limit_exceeded: results of a page: 1001, at most 1000 allowed");
     let far = ObjectList { partition: 8, ..list("", 1, None) };

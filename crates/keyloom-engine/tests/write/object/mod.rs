@@ -4,6 +4,7 @@ mod classes;
 mod damage;
 mod grid;
 mod layouts;
+mod letters;
 mod lists;
 mod objects;
 mod races;

@@ -232,10 +232,10 @@ fn o15_failed_deliveries_are_counted_until_the_event_is_a_dead_letter_that_can_b
     assert_eq!(block_on(engine.failed(HERE, 1, "still refused", None)).unwrap(), Failed::Dead);
     assert_eq!(block_on(engine.failed(HERE, 1, "gone", None)).unwrap(), Failed::Gone);
     assert_eq!(lines(&grid), [""; 0]);
-    let dead = block_on(engine.dead_letters(HERE, 0, 10)).unwrap();
+    let dead = block_on(engine.dead_letters(HERE, 0, 10)).unwrap().items;
     assert_eq!((dead[0].sequence, dead[0].attempts), (1, 10));
     assert_eq!(dead[0].error.as_deref(), Some("still refused"));
-    assert_eq!(block_on(engine.dead_letters(HERE, 2, 10)).unwrap(), []);
+    assert_eq!(block_on(engine.dead_letters(HERE, 2, 10)).unwrap().items, []);
     assert!(block_on(engine.replay(HERE, 1)).unwrap());
     assert!(!block_on(engine.replay(HERE, 1)).unwrap());
     assert_eq!(lines(&grid), ["1 Created 1 x"], "with the number that it had");
@@ -255,7 +255,7 @@ fn o16_an_event_that_too_many_led_to_is_a_dead_letter_at_once() {
     }
     let depths: Vec<u32> = outbox(&grid).iter().map(|event| event.depth).collect();
     assert_eq!(depths, [1, 2, 3, 4, 5, 6, 7, 8]);
-    let dead = block_on(grid.0.engine.dead_letters(HERE, 0, 10)).unwrap();
+    let dead = block_on(grid.0.engine.dead_letters(HERE, 0, 10)).unwrap().items;
     assert_eq!((dead.len(), dead[0].sequence, dead[0].depth), (1, 9, 9));
     assert!(dead[0].error.as_ref().unwrap().contains("a loop"));
 }
