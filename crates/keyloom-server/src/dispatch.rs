@@ -1,14 +1,17 @@
 //! Delivers the events that changes have triggered.
 //!
-//! D1: The events of one partition are delivered one after the other, in their order; partitions do
-//!     not wait for each other.
+//! D1: The events of one partition are delivered one after the other, in their order; a partition
+//!     whose function is down does not hold up the others: it gives its place away while it waits.
 //! D2: An event leaves the outbox after its function has answered, in one commit with the events
 //!     that this triggers. Whoever kills the server before makes it deliver the event again, with
 //!     the same number.
 //! D3: Waits between attempts grow, up to a bound; after the last attempt the event is a dead
 //!     letter.
+//! D4: Work follows what is due: a partition is looked at because something was triggered in it,
+//!     and all of them only at the start and now and then.
 
-use std::collections::HashSet;
+mod rounds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,98 +24,96 @@ use keyloom_engine::{
 use prost::Message as _;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tracing::warn;
 
 use crate::functions::{ERROR, is_okay};
 use crate::grid::identity;
-use crate::limits::{DISPATCH_INTERVAL, DISPATCH_PAGE, RETRY_WAIT_FIRST, RETRY_WAIT_MAX};
+use crate::limits::{
+    COURIERS_MAX, DISPATCH_INTERVAL, DISPATCH_PAGE, DISPATCH_PAUSE, RETRY_WAIT_FIRST,
+    RETRY_WAIT_MAX,
+};
+use crate::service::events::Place;
 use crate::service::{DEPTH, Invoke, Service};
-
-/// A class and one of its partitions.
-type Place = (String, u16);
+use rounds::{Rounds, Then};
 
 /// Delivers until the server stops.
 pub(crate) async fn run(service: Arc<Service>, mut stopping: watch::Receiver<bool>) {
     let mut couriers = JoinSet::new();
-    let mut busy: HashSet<Place> = HashSet::new();
+    let mut rounds = Rounds::default();
+    let mut look_at = Instant::now();
     loop {
-        match service.partitions_with_events().await {
-            Ok(places) => {
-                for place in places {
-                    // D1
-                    if busy.insert(place.clone()) {
-                        couriers.spawn(deliver_all(Arc::clone(&service), place));
-                    }
-                }
+        let now = Instant::now();
+        if now >= look_at {
+            look_at = now + DISPATCH_INTERVAL;
+            match service.partitions_with_events().await {
+                Ok(places) => rounds.add(places),
+                Err(error) => warn!(%error, "the outbox cannot be read"),
             }
-            Err(error) => warn!(%error, "the outbox cannot be read"),
         }
+        while couriers.len() < COURIERS_MAX
+            && let Some(place) = rounds.next(now)
+        {
+            couriers.spawn(deliver_some(Arc::clone(&service), place));
+        }
+        let wake_at = rounds.wake_at().map_or(look_at, |at| at.min(look_at));
         tokio::select! {
-            () = service.fired() => {}
+            places = service.fired() => rounds.add(places),
             Some(done) = couriers.join_next() => {
-                let place = done.expect("a courier ends by itself while the dispatcher runs");
-                busy.remove(&place);
+                let (place, then) = done.expect("a courier ends by itself while others run");
+                rounds.end(place, then, Instant::now());
             }
-            () = sleep(DISPATCH_INTERVAL) => {}
+            () = sleep_until(wake_at) => {}
             _ = stopping.changed() => break,
         }
     }
     couriers.shutdown().await;
 }
 
-/// Delivers the events of a partition until there are none, or the store fails.
-async fn deliver_all(service: Arc<Service>, place: Place) -> Place {
-    loop {
-        let at = OutboxAt { class: &place.0, partition: place.1 };
-        let delivered = match service.outbox(at, DISPATCH_PAGE).await {
-            Ok(events) if events.is_empty() => return place,
-            Ok(events) => deliver_page(&service, at, events).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = delivered {
-            warn!(class = place.0, partition = place.1, %error, "delivery of events paused");
-            // Whoever comes back at once is sent again at once.
-            sleep(DISPATCH_INTERVAL).await;
-            return place;
-        }
-    }
+/// Delivers a page of the events of a partition, and says when to go there again.
+async fn deliver_some(service: Arc<Service>, place: Place) -> (Place, Then) {
+    let at = OutboxAt { class: &place.0, partition: place.1 };
+    let delivered = match service.outbox(at, DISPATCH_PAGE).await {
+        Ok(events) => deliver_page(&service, at, events).await,
+        Err(error) => Err(error),
+    };
+    let then = delivered.unwrap_or_else(|error| {
+        warn!(class = place.0, partition = place.1, %error, "delivery of events paused");
+        Then::After(DISPATCH_PAUSE)
+    });
+    (place, then)
 }
 
 async fn deliver_page(
     service: &Arc<Service>,
     at: OutboxAt<'_>,
     events: Vec<OutboxEvent>,
-) -> Result<(), Error> {
+) -> Result<Then, Error> {
+    if events.is_empty() {
+        return Ok(Then::WhenFired);
+    }
     for event in events {
         let sequence = event.sequence;
-        let mut is_waiting = true;
-        while is_waiting {
-            is_waiting = match deliver(service, at, &event).await {
-                Ok(answer) => {
-                    let ended = ended(&event, Completion::Complete, &answer);
-                    service.delivered(at, sequence, ended).await?;
-                    false
-                }
-                Err(reason) => {
-                    let ended = ended(&event, Completion::Error, reason.as_bytes());
-                    match service.failed(at, sequence, &reason, ended).await? {
-                        Failed::Waiting(attempts) => {
-                            sleep(wait_after(attempts)).await;
-                            true
-                        }
-                        Failed::Dead => {
-                            let (class, partition) = (at.class, at.partition);
-                            warn!(class, partition, sequence, reason, "dead letter");
-                            false
-                        }
-                        Failed::Gone => false,
+        match deliver(service, at, &event).await {
+            Ok(answer) => {
+                let ended = ended(&event, Completion::Complete, &answer);
+                service.delivered(at, sequence, ended).await?;
+            }
+            Err(reason) => {
+                let ended = ended(&event, Completion::Error, reason.as_bytes());
+                match service.failed(at, sequence, &reason, ended).await? {
+                    // Those behind it wait for it (D1).
+                    Failed::Waiting(attempts) => return Ok(Then::After(wait_after(attempts))),
+                    Failed::Dead => {
+                        let (class, partition) = (at.class, at.partition);
+                        warn!(class, partition, sequence, reason, "dead letter");
                     }
+                    Failed::Gone => {}
                 }
-            };
+            }
         }
     }
-    Ok(())
+    Ok(Then::After(Duration::ZERO))
 }
 
 /// Calls the function of an event; what it answered, or why it did not.

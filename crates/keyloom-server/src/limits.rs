@@ -102,8 +102,9 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// The events of a partition that are read at once: the payloads of a page are held in memory.
 pub const DISPATCH_PAGE: usize = 32;
 
-/// How often the outbox is looked at without a reason: another server may have filled it.
-pub const DISPATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the whole outbox is looked at without a reason: the reply to a commit that has filled
+/// it may have been lost.
+pub const DISPATCH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The wait after the first failed delivery; each further one is twice as long.
 pub const RETRY_WAIT_FIRST: Duration = Duration::from_millis(100);
@@ -137,3 +138,10 @@ pub const TRACES_SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the end of the program waits for a collector to take the last traces.
 pub const TRACES_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The partitions whose events are delivered at once; each holds a page of them. Those that wait
+/// before another attempt are none of them.
+pub const COURIERS_MAX: usize = 64;
+
+/// How long deliveries of a partition rest after the store has failed.
+pub const DISPATCH_PAUSE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //!     token is for, and what only administrators do, is checked here.
 //! S2: Whoever waits for changes is woken by every write that goes through here.
 
-mod events;
+pub(crate) mod events;
 mod invoke;
 mod objects;
 
@@ -36,8 +36,8 @@ pub struct Service {
     /// Signalled after each write.
     written: Arc<Notify>,
     metrics: Arc<Metrics>,
-    /// Signalled after each write that has triggered something.
-    fired: Notify,
+    /// Told of each write that has triggered something.
+    fired: events::Fired,
     functions: Functions,
     /// A place for each function that runs.
     invocations: Arc<Semaphore>,
@@ -61,7 +61,7 @@ impl Service {
             engine,
             written: Arc::default(),
             metrics: Arc::new(Metrics::new()),
-            fired: Notify::new(),
+            fired: events::Fired::default(),
             functions: Functions::default(),
             invocations: Arc::new(Semaphore::new(INVOCATIONS_MAX)),
         }

@@ -1,19 +1,48 @@
 //! Events that wait for delivery, dead letters, and results of invocations.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use keyloom_engine::{Ended, Error, EventPage, Failed, Identity, OutboxAt, OutboxEvent};
+use tokio::sync::Notify;
 
 use super::objects::{reading, writing};
 use super::{Service, administering};
 
+/// A class and one of its partitions.
+pub(crate) type Place = (String, u16);
+
+/// Where something was triggered since this was last asked.
+#[derive(Default)]
+pub(super) struct Fired {
+    places: Mutex<BTreeSet<Place>>,
+    signal: Notify,
+}
+
+impl Fired {
+    /// Something was triggered here.
+    pub(super) fn add(&self, class: &str, partition: u16) {
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.insert((class.to_owned(), partition));
+        self.signal.notify_one();
+    }
+
+    async fn take(&self) -> BTreeSet<Place> {
+        self.signal.notified().await;
+        let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *places)
+    }
+}
+
 impl Service {
     /// The partitions with events that wait for delivery.
-    pub(crate) async fn partitions_with_events(&self) -> Result<Vec<(String, u16)>, Error> {
+    pub(crate) async fn partitions_with_events(&self) -> Result<Vec<Place>, Error> {
         self.engine.partitions_with_events().await
     }
 
-    /// Done when a change has triggered something since this was last done.
-    pub(crate) async fn fired(&self) {
-        self.fired.notified().await;
+    /// Where changes have triggered something since this was last asked; done when there is any.
+    pub(crate) async fn fired(&self) -> BTreeSet<Place> {
+        self.fired.take().await
     }
 
     /// The first events of a partition that wait for delivery.
@@ -33,7 +62,7 @@ impl Service {
         ended: Ended<'_>,
     ) -> Result<(), Error> {
         if self.engine.delivered(at, sequence, Some(ended)).await? > 0 {
-            self.fired.notify_one();
+            self.fire(&ended);
         }
         self.metrics.event("delivered");
         Ok(())
@@ -49,7 +78,7 @@ impl Service {
     ) -> Result<Failed, Error> {
         let failed = self.engine.failed(at, sequence, reason, Some(ended)).await?;
         if failed == Failed::Dead {
-            self.fired.notify_one();
+            self.fire(&ended);
         }
         self.metrics.event(if failed == Failed::Dead { "dead" } else { "failed" });
         Ok(failed)
@@ -58,9 +87,16 @@ impl Service {
     /// A function has ended.
     pub(crate) async fn ended(&self, ended: Ended<'_>) -> Result<(), Error> {
         if self.engine.record_completion(ended).await? > 0 {
-            self.fired.notify_one();
+            self.fire(&ended);
         }
         Ok(())
+    }
+
+    /// What the end of a function triggers lies where it was called.
+    fn fire(&self, ended: &Ended<'_>) {
+        if let Ok(partition) = u16::try_from(ended.partition) {
+            self.fired.add(ended.class, partition);
+        }
     }
 
     /// Forgets the results of invocations that nobody has asked for in time.
@@ -91,7 +127,7 @@ impl Service {
         if !self.engine.replay(at, sequence).await? {
             return Err(no_letter(at, sequence));
         }
-        self.fired.notify_one();
+        self.fired.add(at.class, at.partition);
         Ok(())
     }
 

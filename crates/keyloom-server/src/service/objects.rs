@@ -307,7 +307,7 @@ impl Service {
         };
         self.metrics.object_changed(variant, written.kind);
         if written.events > 0 {
-            self.fired.notify_one();
+            self.fired.add(at.class, written.partition);
         }
         self.wake();
         written
