@@ -16,6 +16,9 @@ pub(crate) async fn keep(
     retention: Retention,
     mut stopping: watch::Receiver<bool>,
 ) {
+    if let Err(error) = service.adopt_invocations().await {
+        warn!(%error, "results of invocations that an older version has kept stay");
+    }
     while !*stopping.borrow() {
         if let Err(error) = service.trim_changes(retention).await {
             warn!(%error, "the feed was not trimmed");

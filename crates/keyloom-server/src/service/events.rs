@@ -104,6 +104,11 @@ impl Service {
         self.engine.expire_invocations().await.map(|_| ())
     }
 
+    /// Lets results that an older version has kept expire, too.
+    pub async fn adopt_invocations(&self) -> Result<(), Error> {
+        self.engine.adopt_invocations().await.map(|_| ())
+    }
+
     /// Events of a partition that could not be delivered, from a number on.
     pub async fn dead_letters(
         &self,

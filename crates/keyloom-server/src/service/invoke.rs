@@ -1,7 +1,6 @@
 //! Invocations: who may call which function, and where it is.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,10 +8,7 @@ use keyloom_api::grid::{
     InvocationRequest, InvocationResponse, ObjectInvocationRequest, ResponseStatus,
 };
 use keyloom_engine::schema::FunctionSchema;
-use keyloom_engine::{
-    Completion, Ended, Error, Identity, ObjectAt, ObjectId, OutboxAt, Partition, RealSystem,
-    System as _,
-};
+use keyloom_engine::{Completion, Ended, Error, Identity, ObjectAt, ObjectId, OutboxAt, Partition};
 use prost::Message as _;
 use tracing::warn;
 
@@ -69,7 +65,7 @@ impl Service {
             });
             return called.await.expect("a call is not cancelled, and does not panic");
         }
-        let id = random_id();
+        let id = self.engine.invocation_id();
         self.keep_place(&invoke, partition, &id).await?;
         let (service, invocation) = (Arc::clone(&self), id.clone());
         tokio::spawn(async move {
@@ -83,8 +79,8 @@ impl Service {
         Ok(InvocationResponse { invocation_id: Some(id), headers, ..InvocationResponse::default() })
     }
 
-    /// Calls a function in the name of an invocation whose id the caller has chosen. The result is
-    /// kept, too.
+    /// Calls a function in the name of an invocation whose id the caller has chosen; one that is in
+    /// use is refused. The result is kept, too.
     pub async fn invoke_as(
         &self,
         caller: &Identity,
@@ -175,8 +171,7 @@ impl Service {
         let (function, _) = self.located(invoke)?;
         let time = function.timeout_ms.map_or(FUNCTION_TIMEOUT, Duration::from_millis);
         let at = OutboxAt { class: &invoke.class, partition };
-        let expires = in_millis(time.saturating_add(INVOCATION_SLACK));
-        self.engine.put_invocation(at, id, expires, &[]).await
+        self.engine.begin_invocation(at, id, time.saturating_add(INVOCATION_SLACK)).await
     }
 
     async fn keep_result(
@@ -187,7 +182,7 @@ impl Service {
         result: &[u8],
     ) -> Result<(), Error> {
         let at = OutboxAt { class, partition };
-        self.engine.put_invocation(at, id, in_millis(INVOCATION_KEPT), result).await
+        self.engine.finish_invocation(at, id, INVOCATION_KEPT, result).await
     }
 
     /// Where a function is, and the number of the partition.
@@ -211,12 +206,6 @@ impl Service {
     }
 }
 
-/// The time after this one, in milliseconds since 1970.
-fn in_millis(time: Duration) -> u64 {
-    let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    (RealSystem.now_micros() / 1000).saturating_add(time)
-}
-
 /// The message of a call.
 fn request(invoke: Invoke, partition: u16) -> Invocation {
     let Invoke { class: cls_id, partition: _, object, function: fn_id, options, payload } = invoke;
@@ -238,10 +227,4 @@ fn request(invoke: Invoke, partition: u16) -> Invocation {
             })
         }
     }
-}
-
-/// An id that nobody guesses by chance.
-fn random_id() -> String {
-    let [one, two] = [0, 1].map(|number: u8| RandomState::new().hash_one(number));
-    format!("{one:016x}{two:016x}")
 }

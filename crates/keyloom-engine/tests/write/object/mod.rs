@@ -3,6 +3,7 @@
 mod classes;
 mod damage;
 mod grid;
+mod invocations;
 mod layouts;
 mod letters;
 mod lists;

@@ -4,11 +4,10 @@ use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
 use keyloom_engine::{
     Completion, Ended, EventCause, Failed, OutboxAt, OutboxEvent, Precondition, Terms, Touched, Val,
 };
-use keyloom_key::Space;
 use pollster::block_on;
 
 use super::grid::{CLASSES, Grid, at, content, id, number, text};
-use crate::support::{Seconds, at_every_call, code, every_fault};
+use crate::support::{at_every_call, code, every_fault};
 
 const HERE: OutboxAt<'static> = OutboxAt { class: "order", partition: 3 };
 
@@ -297,29 +296,6 @@ fn a_write_that_fires_too_much_is_refused_and_nothing_written() {
         refused,
         "limit_exceeded: targets of an event configuration: 400, at most 256 allowed"
     );
-}
-
-#[test]
-fn results_of_invocations_are_kept_until_they_are_fetched_or_expire() {
-    let grid = Grid::new();
-    let engine = &grid.0.engine;
-    let now = grid.0.system.now_millis();
-    let get = |name: &str| block_on(engine.invocation(HERE, name)).unwrap();
-    block_on(engine.put_invocation(HERE, "one", now + 1000, b"result")).unwrap();
-    block_on(engine.put_invocation(HERE, "two", now + 60_000, b"later")).unwrap();
-    assert_eq!(get("one"), Some(b"result".to_vec()));
-    assert_eq!(get("three"), None);
-    assert_eq!(block_on(engine.expire_invocations()).unwrap(), 0);
-    grid.0.system.pass(Seconds(2));
-    assert_eq!(get("one"), None, "it has expired, whether or not it was swept away");
-    assert_eq!(block_on(engine.expire_invocations()).unwrap(), 1);
-    assert_eq!(get("two"), Some(b"later".to_vec()));
-    block_on(engine.delete_invocation(HERE, "two")).unwrap();
-    assert_eq!(grid.0.keys(Space::Invocation).len(), 0);
-    let long = "x".repeat(257);
-    assert!(code(block_on(engine.put_invocation(HERE, &long, now, b""))).contains("1 to 256"));
-    let far = OutboxAt { partition: 8, ..HERE };
-    assert!(code(block_on(engine.invocation(far, "one"))).contains("no partition 8"));
 }
 
 #[test]
