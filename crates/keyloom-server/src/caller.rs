@@ -53,7 +53,8 @@ impl FromRequestParts<Arc<App>> for Caller {
             }
             None => Actor::Anonymous.into(),
         };
-        check_rate(parts, app, &identity.actor)?;
+        let peer = parts.extensions.get::<Peer>().map(|peer| Counted::Address(peer.0.ip()));
+        check_rate(app, &identity.actor, peer)?;
         match parts.headers.get(AS) {
             None => Ok(Caller(identity)),
             Some(user) => speak_for(identity, user).map(Caller),
@@ -61,15 +62,10 @@ impl FromRequestParts<Arc<App>> for Caller {
     }
 }
 
-/// Refuses a caller who asks too often.
-fn check_rate(parts: &Parts, app: &App, caller: &Actor) -> Result<(), Refusal> {
-    let Some(rates) = &app.rates else { return Ok(()) };
-    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0.ip());
-    let counted = match (caller.subject(), peer) {
-        (Some(subject), _) => Counted::Subject(subject.to_owned()),
-        (None, Some(address)) => Counted::Address(address),
-        (None, None) => return Ok(()),
-    };
+/// Refuses a caller who asks too often, by his name or by where he comes from.
+pub(crate) fn check_rate(app: &App, caller: &Actor, from: Option<Counted>) -> Result<(), Refusal> {
+    let named = caller.subject().map(|subject| Counted::Subject(subject.to_owned()));
+    let (Some(rates), Some(counted)) = (&app.rates, named.or(from)) else { return Ok(()) };
     if rates.allows(&counted) {
         return Ok(());
     }

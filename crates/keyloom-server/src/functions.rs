@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use keyloom_api::Problem;
 use keyloom_api::grid::oprc_function_client::OprcFunctionClient;
 use keyloom_api::grid::{
     InvocationRequest, InvocationResponse, ObjectInvocationRequest, ResponseStatus,
@@ -17,6 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::limits::{FUNCTION_BYTES_MAX, FUNCTION_CONNECT_TIMEOUT, FUNCTION_TIMEOUT};
+use crate::problem::CODE;
 
 /// Where an answer says what went wrong.
 pub(crate) const ERROR: &str = "error";
@@ -100,6 +102,18 @@ fn from_status(status: &Status) -> InvocationResponse {
     failed(kind, format!("{}: {}", status.code(), status.message()))
 }
 
+/// What is told if a function was not called at all.
+pub(crate) fn refused(problem: &Problem) -> InvocationResponse {
+    let kind = match problem.status {
+        429 | 500.. => ResponseStatus::SystemError,
+        _ => ResponseStatus::InvalidRequest,
+    };
+    let mut answer = failed(kind, problem.detail.clone());
+    answer.headers.insert(CODE.to_owned(), problem.code.as_str().to_owned());
+    answer
+}
+
+/// What is told if something went wrong.
 pub(crate) fn failed(status: ResponseStatus, reason: String) -> InvocationResponse {
     InvocationResponse {
         payload: None,

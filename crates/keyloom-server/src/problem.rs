@@ -3,6 +3,10 @@
 use keyloom_api::{Code, Details, Problem, Suggestion, Versions};
 use keyloom_engine::{Error, NoIndex};
 
+/// Where the code of a problem stands beside an answer, for programs that want to know more than
+/// its status.
+pub(crate) const CODE: &str = "keyloom-code";
+
 /// An error of the engine as a problem document.
 pub fn problem(error: &Error) -> Problem {
     let code = error.code().parse().unwrap_or(Code::Internal);

@@ -17,6 +17,8 @@ pub(crate) enum Counted {
     Subject(String),
     /// Where a caller without one comes from.
     Address(IpAddr),
+    /// All callers without one who come over Zenoh, which does not tell where from.
+    Zenoh,
 }
 
 impl Rates {

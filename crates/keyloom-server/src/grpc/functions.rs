@@ -1,6 +1,5 @@
 //! The service `OprcFunction`: calls are passed on to the functions that classes name.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keyloom_api::grid::oprc_function_server::OprcFunction;
@@ -10,7 +9,7 @@ use tonic::{Request, Response, Status};
 use super::call::{Answer, Call};
 use super::status::status;
 use crate::app::App;
-use crate::service::{DEPTH, Invoke};
+use crate::service::Invoke;
 
 /// The functions of all classes.
 pub(super) struct Functions {
@@ -23,11 +22,10 @@ impl OprcFunction for Functions {
         let call = Call::read(request, |message| message.partition_id)?;
         let depth = call.depth;
         let InvocationRequest { partition_id: _, cls_id, fn_id, options, payload } = call.message;
-        let options = deeper(options, depth);
         let (class, function) = (cls_id, fn_id);
         let partition = call.partition;
         let invoke = Invoke { class, partition, object: None, function, options, payload };
-        self.answer(&call.caller, invoke).await
+        self.answer(&call.caller, invoke.deeper(depth)).await
     }
 
     async fn invoke_obj(
@@ -44,21 +42,12 @@ impl OprcFunction for Functions {
             payload,
             object_id_str,
         } = call.message;
-        let options = deeper(options, call.depth);
         let object = self.app.service.object_id(object_id, object_id_str.as_deref());
         let object = Some(object.map_err(status)?);
         let partition = call.partition;
         let invoke = Invoke { class, partition, object, function, options, payload };
-        self.answer(&call.caller, invoke).await
+        self.answer(&call.caller, invoke.deeper(call.depth)).await
     }
-}
-
-/// The options with what the call says of the events that led to it.
-fn deeper(mut options: BTreeMap<String, String>, depth: u32) -> BTreeMap<String, String> {
-    if depth > 0 {
-        options.insert(DEPTH.to_owned(), depth.to_string());
-    }
-    options
 }
 
 impl Functions {

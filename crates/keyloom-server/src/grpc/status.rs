@@ -5,11 +5,9 @@ use keyloom_engine::Error;
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Status};
 
+pub(super) use crate::problem::CODE;
 use crate::problem::problem;
 use crate::rest::Refusal;
-
-/// Where the code of the problem stands, for programs that want to know more than the status.
-pub(super) const CODE: &str = "keyloom-code";
 
 /// An error of the engine as a status.
 pub(super) fn status(error: Error) -> Status {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{Method, StatusCode};
 use axum::routing::{get, post};
 use keyloom_api as api;
@@ -13,7 +14,7 @@ use super::Refusal;
 use super::answer::{self, Answer, JSON};
 use super::letters::number;
 use super::objects::PROTOBUF;
-use super::read::{At, Parameters, Raw};
+use super::read::{At, Parameters, Raw, depth};
 use super::route::Route;
 use crate::app::App;
 use crate::caller::Caller;
@@ -43,27 +44,42 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+/// What a function is given beside the body: the parameters, and how many events led to the call.
+struct Options {
+    options: BTreeMap<String, String>,
+    depth: u32,
+}
+
+impl FromRequestParts<Arc<App>> for Options {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Options, Refusal> {
+        let Parameters(given) = Parameters::from_request_parts(parts, app).await?;
+        Ok(Options { options: given.into_iter().collect(), depth: depth(&parts.headers)? })
+    }
+}
+
 async fn of_class(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
     At((class, partition, function)): At<(String, String, String)>,
-    parameters: Parameters,
+    options: Options,
     body: Raw,
 ) -> Answer {
     let place = (class, partition, function);
-    invoke(&app, &caller, (place, None), &parameters, body).await
+    invoke(&app, &caller, (place, None), options, body).await
 }
 
 async fn on_object(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
     At((class, partition, id, function)): At<(String, String, String, String)>,
-    parameters: Parameters,
+    options: Options,
     body: Raw,
 ) -> Answer {
     let object = app.service.object_segment(&id)?;
     let place = (class, partition, function);
-    invoke(&app, &caller, (place, Some(object)), &parameters, body).await
+    invoke(&app, &caller, (place, Some(object)), options, body).await
 }
 
 /// Class, partition and function; and the object, if it is called on one.
@@ -73,7 +89,7 @@ async fn invoke(
     app: &Arc<App>,
     caller: &Identity,
     ((class, partition, function), object): Place,
-    parameters: &Parameters,
+    Options { options, depth }: Options,
     body: Raw,
 ) -> Answer {
     // As everywhere: what a form of a foreign web page can send is not taken.
@@ -81,12 +97,11 @@ async fn invoke(
         let detail = format!("the body has to be {}: set Content-Type", PAYLOADS.join(" or "));
         return Err(Refusal::invalid(detail).status(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
-    // Parameters are the options of the function.
-    let options: BTreeMap<String, String> = parameters.0.iter().cloned().collect();
     let is_async = options.get(ASYNC).is_some_and(|value| value == "true");
     let partition = convert::partition(&partition)?;
     let payload = body.bytes.to_vec();
     let invoke = Invoke { class, partition, object, function, options, payload };
+    let invoke = invoke.deeper(depth);
     let answer = Arc::clone(&app.service).invoke(caller, invoke).await?;
     let mut response = answer::json(&api::Invoked::from(answer))?;
     if is_async {

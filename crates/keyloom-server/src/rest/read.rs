@@ -177,11 +177,14 @@ pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Refusal>
 /// On which terms an object is changed, as the headers say. A function that was called because of
 /// an event passes on how many events led to it.
 pub(super) fn terms(headers: &HeaderMap) -> Result<Terms, Refusal> {
-    let precondition = precondition(headers)?;
-    let Some(value) = headers.get(DEPTH) else { return Ok(precondition.into()) };
+    Ok(Terms { precondition: precondition(headers)?, depth: depth(headers)? })
+}
+
+/// How many events led to a request.
+pub(super) fn depth(headers: &HeaderMap) -> Result<u32, Refusal> {
+    let Some(value) = headers.get(DEPTH) else { return Ok(0) };
     let depth = value.to_str().ok().and_then(|text| text.parse().ok());
-    let depth = depth.ok_or_else(|| Refusal::invalid("Keyloom-Depth is a number"))?;
-    Ok(Terms { precondition, depth })
+    depth.ok_or_else(|| Refusal::invalid("Keyloom-Depth is a number"))
 }
 
 /// Whether the client has this version already.

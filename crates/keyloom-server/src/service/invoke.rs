@@ -14,9 +14,10 @@ use tracing::warn;
 
 use super::Service;
 use super::objects::{reading, writing};
-use crate::functions::{Invocation, failed, is_okay};
+use crate::functions::{Invocation, failed, is_okay, refused};
 use crate::grid::{PARTITION, identity};
 use crate::limits::{FUNCTION_TIMEOUT, INVOCATION_KEPT, INVOCATION_SLACK, INVOCATIONS_MAX};
+use crate::problem::problem;
 
 /// The option, and the header, that says how many events led to a call or a write.
 pub const DEPTH: &str = "keyloom-depth";
@@ -39,6 +40,17 @@ pub struct Invoke {
     pub options: BTreeMap<String, String>,
     /// What it works on.
     pub payload: Vec<u8>,
+}
+
+impl Invoke {
+    /// The same, by somebody to whom so many events led.
+    #[must_use]
+    pub fn deeper(mut self, depth: u32) -> Invoke {
+        if depth > 0 {
+            self.options.insert(DEPTH.to_owned(), depth.to_string());
+        }
+        self
+    }
 }
 
 impl Service {
@@ -124,8 +136,7 @@ impl Service {
     ) -> Result<InvocationResponse, Error> {
         let class = invoke.class.clone();
         let answer = self.call_and_tell(invoke).await;
-        let answer =
-            answer.unwrap_or_else(|error| failed(ResponseStatus::SystemError, error.to_string()));
+        let answer = answer.unwrap_or_else(|error| refused(&problem(&error)));
         let named =
             |answer| InvocationResponse { invocation_id: Some(invocation.to_owned()), ..answer };
         let answer = named(answer);

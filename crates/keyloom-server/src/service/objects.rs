@@ -9,8 +9,8 @@ use std::sync::Arc;
 use keyloom_engine::schema::{ClassSchema, Schema};
 use keyloom_engine::{
     Actor, EntriesRead, EntryBatch, EntryKey, EntryList, EntryPage, Error, Identity, Object,
-    ObjectAt, ObjectContent, ObjectId, ObjectList, ObjectPage, ObjectStats, ObjectWritten, Right,
-    Rollout, SchemaChange, Terms, Val,
+    ObjectAt, ObjectContent, ObjectId, ObjectList, ObjectPage, ObjectStats, ObjectWritten,
+    Partition, Right, Rollout, SchemaChange, Terms, Val,
 };
 use tokio::time::Instant;
 use tracing::Span;
@@ -269,6 +269,13 @@ impl Service {
     pub fn partition(&self, caller: &Identity, at: ObjectAt<'_>) -> Result<u16, Error> {
         reading(caller, at.class)?;
         self.engine.partition(at)
+    }
+
+    /// The number of the partition that `auto` stands for; where a call is, is no secret.
+    pub(crate) fn auto_partition(&self, class: &str, id: Option<&ObjectId>) -> Result<u16, Error> {
+        let none = ObjectId::Numeric(0);
+        let id = id.unwrap_or(&none);
+        self.engine.partition(ObjectAt { class, partition: Partition::Auto, id })
     }
 
     /// How far string identities are rolled out.

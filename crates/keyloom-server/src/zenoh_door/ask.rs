@@ -2,34 +2,50 @@
 
 use std::sync::Arc;
 
-use keyloom_api::grid::{self, ResponseStatus};
+use keyloom_api::{Code, grid};
 use keyloom_engine::{
     EntryList, Error, Identity, ObjectAt, ObjectId, ObjectList, ObjectOrder, OutboxAt, Partition,
-    Precondition,
+    Precondition, Terms,
 };
 use prost::Message;
 use tracing::{debug, warn};
-use zenoh::Session;
+use zenoh::sample::Sample;
 
 use super::key::{Key, What};
-use crate::app::App;
-use crate::functions::failed;
+use super::{Desk, note};
+use crate::functions::refused;
 use crate::grid as convert;
+use crate::rest::Refusal;
 use crate::service::{Invoke, Service};
+
+/// Who asks.
+pub(super) struct Asker {
+    pub(super) caller: Identity,
+    /// How many events led to that.
+    pub(super) depth: u32,
+}
+
+impl Asker {
+    fn terms(&self, precondition: Precondition) -> Terms {
+        Terms { precondition, depth: self.depth }
+    }
+}
 
 /// The answer to a query: a message, or messages behind each other with their lengths.
 pub(super) async fn answer(
     service: &Arc<Service>,
-    caller: &Identity,
+    asker: &Asker,
     key: Key,
     payload: Option<&[u8]>,
 ) -> Result<Vec<u8>, Error> {
+    let caller = &asker.caller;
     let Key { class, partition, object, what } = key;
     let given = payload.unwrap_or_default();
     let (what, id) = match (what, object) {
         (What::List, _) => return list(service, caller, &class, partition, given).await,
         (What::Invoke(function), object) => {
             let invoke = read_invoke(class, partition, object, function, given)?;
+            let invoke = invoke.deeper(asker.depth);
             return Ok(Arc::clone(service).invoke(caller, invoke).await?.encode_to_vec());
         }
         (What::Result(_, id), object) => {
@@ -52,12 +68,12 @@ pub(super) async fn answer(
         }
         What::Set => {
             let content = convert::content(service, read(given)?)?;
-            let written = service.set_object(caller, at, content, UNSAID.into()).await?;
+            let written = service.set_object(caller, at, content, asker.terms(UNSAID)).await?;
             Ok(convert::written(written).encode_to_vec())
         }
         What::Merge => {
             let content = convert::content(service, read(given)?)?;
-            let object = service.merged_object(caller, at, content, UNSAID.into()).await?;
+            let object = service.merged_object(caller, at, content, asker.terms(UNSAID)).await?;
             Ok(convert::object(at, object).encode_to_vec())
         }
         What::BatchSet => {
@@ -65,14 +81,15 @@ pub(super) async fn answer(
             let expected = message.expected_object_version;
             let precondition = expected.map_or(UNSAID, Precondition::Version);
             let batch = convert::batch(service, message.values, &message.delete_keys)?;
-            let written = service.batch_entries(caller, at, batch, precondition.into()).await?;
+            let written =
+                service.batch_entries(caller, at, batch, asker.terms(precondition)).await?;
             Ok(convert::written(written).encode_to_vec())
         }
         What::Entry(text) => {
             let entry = service.entry_segment(&text)?;
             if payload.is_some() {
                 let entry = (entry, convert::val(read(given)?)?);
-                let written = service.set_entry(caller, at, entry, UNSAID.into()).await?;
+                let written = service.set_entry(caller, at, entry, asker.terms(UNSAID)).await?;
                 return Ok(convert::written(written).encode_to_vec());
             }
             let found = service.entry(caller, at, &entry).await?;
@@ -92,21 +109,22 @@ pub(super) async fn answer(
 /// Takes what was put.
 pub(super) async fn put(
     service: &Arc<Service>,
-    caller: &Identity,
+    asker: &Asker,
     key: Key,
     payload: &[u8],
 ) -> Result<(), Error> {
+    let caller = &asker.caller;
     let Key { class, partition, object, what } = key;
     let id = object.ok_or_else(|| invalid("the key names no object"))?;
     let at = ObjectAt { class: &class, partition, id: &id };
     match what {
         What::Object => {
             let content = convert::content(service, read(payload)?)?;
-            service.set_object(caller, at, content, UNSAID.into()).await?;
+            service.set_object(caller, at, content, asker.terms(UNSAID)).await?;
         }
         What::Entry(text) => {
             let entry = (service.entry_segment(&text)?, convert::val(read(payload)?)?);
-            service.set_entry(caller, at, entry, UNSAID.into()).await?;
+            service.set_entry(caller, at, entry, asker.terms(UNSAID)).await?;
         }
         _ => return Err(invalid("nothing is put here: query it")),
     }
@@ -114,51 +132,72 @@ pub(super) async fn put(
 }
 
 /// Deletes what a key names.
-pub(super) async fn delete(
-    service: &Arc<Service>,
-    caller: &Identity,
-    key: Key,
-) -> Result<(), Error> {
+pub(super) async fn delete(service: &Arc<Service>, asker: &Asker, key: Key) -> Result<(), Error> {
+    let caller = &asker.caller;
     let Key { class, partition, object, what } = key;
     let id = object.ok_or_else(|| invalid("the key names no object"))?;
     let at = ObjectAt { class: &class, partition, id: &id };
     match what {
-        What::Object => drop(service.delete_object(caller, at, UNSAID.into()).await?),
+        What::Object => drop(service.delete_object(caller, at, asker.terms(UNSAID)).await?),
         What::Entry(text) => {
             let entry = service.entry_segment(&text)?;
-            service.delete_entry(caller, at, entry, UNSAID.into()).await?;
+            service.delete_entry(caller, at, entry, asker.terms(UNSAID)).await?;
         }
         _ => return Err(invalid("nothing is deleted here")),
     }
     Ok(())
 }
 
-/// Calls a function, and publishes its answer where whoever called it waits for it.
-pub(super) fn invoke_later(
-    app: &Arc<App>,
-    session: &Session,
-    caller: Identity,
-    key: Key,
-    payload: &[u8],
-) -> Result<(), Error> {
-    let Key { class, partition, object, what } = key;
-    let What::InvokeLater(function, id) = what else { return Ok(()) };
-    let number = number(&app.service, &caller, &class, partition, object.as_ref())?;
-    let place = super::result_key(&class, number, object.as_ref(), &function, &id);
-    let invoke = read_invoke(class, partition, object, function, payload)?;
-    let (app, session) = (Arc::clone(app), session.clone());
+/// Calls a function, and publishes its answer, or why there is none, where whoever called it waits
+/// for it.
+pub(super) fn invoke_later(desk: Arc<Desk>, key: Key, sample: Sample) {
     tokio::spawn(async move {
-        let Ok(_place) = app.places.try_acquire() else {
-            return warn!(key = place, "a call over Zenoh found no place");
+        let place = result_place(&desk, &key);
+        let called = match desk.app.places.try_acquire() {
+            Ok(_place) => call(&desk, key, &sample).await,
+            Err(_) => Err(Refusal::busy("the server has as many requests as it can work on")),
         };
-        let answer = app.service.invoke_as(&caller, invoke, &id).await;
-        let answer = answer
-            .unwrap_or_else(|error| failed(ResponseStatus::InvalidRequest, error.to_string()));
-        if let Err(error) = session.put(place, answer.encode_to_vec()).await {
+        let answer = match called {
+            Ok(answer) => answer,
+            // Another call has this id, and whoever made that one waits there.
+            Err(refusal) if refusal.problem().code == Code::UniqueViolation => {
+                let error = &refusal.problem().detail;
+                return warn!(key = place, error, "a call over Zenoh was refused");
+            }
+            Err(refusal) => refused(refusal.problem()),
+        };
+        if let Err(error) = desk.session.put(place, answer.encode_to_vec()).await {
             debug!(%error, "a result was not published");
         }
     });
-    Ok(())
+}
+
+async fn call(desk: &Desk, key: Key, sample: &Sample) -> Result<grid::InvocationResponse, Refusal> {
+    let asker = note::read(desk, sample.attachment()).await?;
+    let Key { class, partition, object, what } = key;
+    let What::InvokeLater(function, id) = what else {
+        return Err(invalid("the key names no call").into());
+    };
+    let payload = sample.payload().to_bytes();
+    let invoke = read_invoke(class, partition, object, function, &payload)?.deeper(asker.depth);
+    Ok(desk.app.service.invoke_as(&asker.caller, invoke, &id).await?)
+}
+
+/// Where the result of a call is awaited: in the partition that the call is in, if that is known.
+fn result_place(desk: &Desk, key: &Key) -> String {
+    let Key { class, partition, object, what } = key;
+    let (function, id) = match what {
+        What::InvokeLater(function, id) => (function.as_str(), id.as_str()),
+        _ => ("", ""),
+    };
+    let partition = match (partition, object) {
+        (Partition::Number(number), _) => number.to_string(),
+        (Partition::Auto, object) => {
+            let auto = desk.app.service.auto_partition(class, object.as_ref());
+            auto.map_or_else(|_| "auto".to_owned(), |number| number.to_string())
+        }
+    };
+    super::result_key(class, &partition, object.as_ref(), function, id)
 }
 
 async fn list(

@@ -2,28 +2,29 @@
 //!
 //! Z1: It is off until it is configured, and finds nobody by itself: it speaks with those who
 //!     connect to it and those it is told to connect to.
-//! Z2: A query is answered, or told why not. A put or a delete has nobody to tell: what is wrong
-//!     with it is logged.
+//! Z2: A query is answered, or told why not, and so is an asynchronous call, where its result is
+//!     awaited. Any other put or delete has nobody to tell: what is wrong with it is logged.
 //! Z3: A token comes as the attachment. Without any tokens the caller is the administrator where
 //!     only this machine takes part: nobody listens elsewhere, and nobody is connected to.
 //! Z4: A query takes a place among the requests and has their deadline; puts are worked on one
-//!     after the other, beside the queries, and hold up those who put.
+//!     after the other, beside the queries, and hold up those who put. The rate limit counts both.
+//! Z5: What is under way when the server stops is finished within the time of a stop.
 
 mod ask;
 mod key;
+mod note;
 
 use std::sync::Arc;
 
 use keyloom_api::Code;
 use keyloom_api::grid::ObjMeta;
-use keyloom_engine::{Actor, Change, Error, Identity, ObjectChange, ObjectId, Position, Touched};
+use keyloom_engine::{Change, Error, ObjectChange, ObjectId, Position, Touched};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use prost::Message as _;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 use zenoh::Session;
-use zenoh::bytes::ZBytes;
 use zenoh::query::Query;
 use zenoh::sample::{Locality, Sample, SampleKind};
 
@@ -60,11 +61,13 @@ pub(crate) struct Door {
     is_local: bool,
 }
 
-/// What everything behind the door shares.
+/// What all who answer share.
 struct Desk {
     app: Arc<App>,
     session: Session,
     is_local: bool,
+    /// Gone when the last of them is done (Z5).
+    _alive: mpsc::Sender<()>,
 }
 
 impl ZenohEndpoints {
@@ -120,13 +123,22 @@ impl Door {
             Ok(declared) => declared,
             Err(error) => return warn!(%error, "Zenoh does not answer"),
         };
-        let desk = Arc::new(Desk { app, session, is_local });
-        let publisher = tokio::spawn(publish(Arc::clone(&desk)));
-        let putting = Arc::clone(&desk);
-        let taker = tokio::spawn(async move {
-            // One after the other: puts of one client keep their order.
-            while let Ok(sample) = samples.recv_async().await {
-                take(&putting, sample).await;
+        let publisher = tokio::spawn(publish(Arc::clone(&app), session.clone()));
+        let time = app.config.shutdown_timeout;
+        let (alive, mut ended) = mpsc::channel(1);
+        let desk = Desk { app, session: session.clone(), is_local, _alive: alive };
+        let desk = Arc::new(desk);
+        let (putting, mut stopped) = (Arc::clone(&desk), stopping.clone());
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    // One after the other: puts of one client keep their order.
+                    sample = samples.recv_async() => match sample {
+                        Ok(sample) => take(&putting, sample).await,
+                        Err(_) => break,
+                    },
+                    _ = stopped.changed() => break,
+                }
             }
         });
         loop {
@@ -138,9 +150,12 @@ impl Door {
                 _ = stopping.changed() => break,
             }
         }
+        drop(desk);
+        if timeout(time, ended.recv()).await.is_err() {
+            warn!("what came over Zenoh was cut off: it ran longer than a stop waits");
+        }
         publisher.abort();
-        taker.abort();
-        if let Err(error) = desk.session.close().await {
+        if let Err(error) = session.close().await {
             debug!(%error, "Zenoh did not close in order");
         }
     }
@@ -151,7 +166,7 @@ async fn reply(desk: Arc<Desk>, query: Query) {
     let app = &desk.app;
     let answered = match app.places.try_acquire() {
         Ok(_place) => match timeout(app.config.deadline, asked(&desk, &query)).await {
-            Ok(answered) => answered.map_err(Refusal::from),
+            Ok(answered) => answered,
             Err(_) => Err(Refusal::new(
                 Code::OutcomeUnknown,
                 "the deadline has passed, and a change may still happen: read before you retry",
@@ -171,61 +186,46 @@ async fn reply(desk: Arc<Desk>, query: Query) {
     }
 }
 
-async fn asked(desk: &Desk, query: &Query) -> Result<Vec<u8>, Error> {
-    let caller = caller(desk, query.attachment()).await?;
+async fn asked(desk: &Desk, query: &Query) -> Result<Vec<u8>, Refusal> {
+    let asker = note::read(desk, query.attachment()).await?;
     let service = &desk.app.service;
     if query.key_expr().as_str() == CAPABILITIES {
         return Ok(convert::capabilities(&service.rollout()).encode_to_vec());
     }
     let key = key::read(service, query.key_expr().as_str())?;
     let payload = query.payload().map(|bytes| bytes.to_bytes().into_owned());
-    ask::answer(service, &caller, key, payload.as_deref()).await
+    Ok(ask::answer(service, &asker, key, payload.as_deref()).await?)
 }
 
 /// Takes a put or a delete (Z2).
-async fn take(desk: &Desk, sample: Sample) {
+async fn take(desk: &Arc<Desk>, sample: Sample) {
     let name = sample.key_expr().as_str();
     let taken = async {
         let service = &desk.app.service;
         let key = key::read(service, name)?;
-        let caller = caller(desk, sample.attachment()).await?;
-        let payload = sample.payload().to_bytes();
-        match (sample.kind(), &key.what) {
-            (SampleKind::Put, key::What::InvokeLater(..)) => {
-                ask::invoke_later(&desk.app, &desk.session, caller, key, &payload)
-            }
-            (SampleKind::Put, _) => ask::put(service, &caller, key, &payload).await,
-            (SampleKind::Delete, _) => ask::delete(service, &caller, key).await,
+        if let (SampleKind::Put, key::What::InvokeLater(..)) = (sample.kind(), &key.what) {
+            ask::invoke_later(Arc::clone(desk), key, sample.clone());
+            return Ok(());
         }
+        let asker = note::read(desk, sample.attachment()).await?;
+        match sample.kind() {
+            SampleKind::Put => ask::put(service, &asker, key, &sample.payload().to_bytes()).await?,
+            SampleKind::Delete => ask::delete(service, &asker, key).await?,
+        }
+        Ok::<_, Refusal>(())
     };
-    if let Err(error) = taken.await {
-        warn!(key = name, %error, "a put or delete over Zenoh was refused");
+    if let Err(refusal) = taken.await {
+        let error = &refusal.problem().detail;
+        warn!(key = name, error, "a put or delete over Zenoh was refused");
     }
 }
 
-/// Z3
-async fn caller(desk: &Desk, attachment: Option<&ZBytes>) -> Result<Identity, Error> {
-    let service = &desk.app.service;
-    let Some(bytes) = attachment else {
-        let is_admin = desk.is_local && !service.has_tokens().await?;
-        return Ok(if is_admin { Actor::Local } else { Actor::Anonymous }.into());
-    };
-    let refused = || Error::Unauthenticated {
-        collection: "*".to_owned(),
-        detail: "the token is not valid: it is malformed, unknown, expired or revoked".to_owned(),
-    };
-    let bytes = bytes.to_bytes();
-    let text = std::str::from_utf8(&bytes).map_err(|_| refused())?;
-    let token = text.strip_prefix("Bearer ").unwrap_or(text).trim();
-    service.authenticate(token).await?.ok_or_else(refused)
-}
-
 /// Publishes the changes of objects from now on: what the object is now, without its entries.
-async fn publish(desk: Arc<Desk>) {
+async fn publish(app: Arc<App>, session: Session) {
     let mut after = None;
     loop {
-        let written = desk.app.service.written();
-        match publish_page(&desk, after).await {
+        let written = app.service.written();
+        match publish_page(&app, &session, after).await {
             Ok((reached, found)) => {
                 after = Some(reached);
                 if found == 0 {
@@ -244,15 +244,19 @@ async fn publish(desk: Arc<Desk>) {
 
 /// Publishes the changes behind a position, or none and begins at the end; how far it came, and how
 /// many changes there were.
-async fn publish_page(desk: &Desk, after: Option<Position>) -> Result<(Position, usize), Error> {
-    let service = &desk.app.service;
+async fn publish_page(
+    app: &App,
+    session: &Session,
+    after: Option<Position>,
+) -> Result<(Position, usize), Error> {
+    let service = &app.service;
     let Some(mut reached) = after else { return Ok((service.feed().await?.last, 0)) };
     let changes = service.changes(reached, ZENOH_CHANGES_PAGE).await?;
     let found = changes.len();
     for change in changes {
         reached = change.position();
         if let Change::Object(change) = change
-            && let Err(error) = publish_one(&desk.session, change).await
+            && let Err(error) = publish_one(session, change).await
         {
             debug!(%error, "a change was not published");
         }
@@ -285,7 +289,7 @@ fn changes_key(class: &str, partition: u16, id: &ObjectId) -> String {
 /// Where the result of a call is published.
 fn result_key(
     class: &str,
-    partition: u16,
+    partition: &str,
     object: Option<&ObjectId>,
     function: &str,
     invocation: &str,

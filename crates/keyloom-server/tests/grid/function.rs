@@ -11,7 +11,7 @@ use keyloom_api::grid::{
 };
 use prost::Message as _;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
@@ -23,17 +23,22 @@ pub(crate) struct Called {
     /// The object that it was called on.
     pub(crate) object: Option<String>,
     pub(crate) payload: Vec<u8>,
+    /// How many events led to it, as it was told.
+    pub(crate) depth: Option<String>,
 }
 
 /// A function that is served on a port of its own.
 pub(crate) struct Function {
     pub(crate) address: SocketAddr,
+    /// Lets one call of `gate` through.
+    pub(crate) gate: Arc<Notify>,
     calls: watch::Receiver<Vec<Called>>,
     serving: JoinHandle<()>,
 }
 
 struct Answering {
     calls: Arc<Mutex<watch::Sender<Vec<Called>>>>,
+    gate: Arc<Notify>,
 }
 
 impl Function {
@@ -50,18 +55,19 @@ impl Function {
     fn on(listener: TcpListener) -> Function {
         let address = listener.local_addr().unwrap();
         let (sender, calls) = watch::channel(Vec::new());
-        let answering = Answering { calls: Arc::new(Mutex::new(sender)) };
+        let gate = Arc::new(Notify::new());
+        let answering = Answering { calls: Arc::new(Mutex::new(sender)), gate: Arc::clone(&gate) };
         let server = tonic::transport::Server::builder()
             .add_service(OprcFunctionServer::new(answering).max_decoding_message_size(8 << 20))
             .serve_with_incoming(TcpIncoming::from(listener));
         let serving = tokio::spawn(async move { server.await.unwrap() });
-        Function { address, calls, serving }
+        Function { address, gate, calls, serving }
     }
 
     /// A class with four partitions that has the function under several names.
     pub(crate) fn schema(&self, event: &str) -> String {
         let url = format!("http://{}", self.address);
-        let functions: Vec<String> = ["notify", "fail", "slow", "loop", "told"]
+        let functions: Vec<String> = ["notify", "fail", "slow", "gate", "loop", "told"]
             .iter()
             .map(|name| format!("{name} = {{ url = \"{url}\", timeout_ms = 2000 }}\n"))
             .collect();
@@ -102,6 +108,7 @@ impl Answering {
         match function.as_str() {
             "fail" => response.status = ResponseStatus::AppError.into(),
             "slow" => std::future::pending().await,
+            "gate" => self.gate.notified().await,
             _ => {}
         }
         Ok(Response::new(response))
@@ -114,8 +121,10 @@ impl OprcFunction for Answering {
         &self,
         request: Request<InvocationRequest>,
     ) -> Result<Response<InvocationResponse>, Status> {
-        let InvocationRequest { fn_id: function, payload, .. } = request.into_inner();
-        self.answer(Called { function, object: None, payload }).await
+        let request = request.into_inner();
+        let depth = request.options.get("keyloom-depth").cloned();
+        let (function, payload) = (request.fn_id, request.payload);
+        self.answer(Called { function, object: None, payload, depth }).await
     }
 
     async fn invoke_obj(
@@ -124,7 +133,8 @@ impl OprcFunction for Answering {
     ) -> Result<Response<InvocationResponse>, Status> {
         let request = request.into_inner();
         let object = request.object_id.map(|id| id.to_string()).or(request.object_id_str);
+        let depth = request.options.get("keyloom-depth").cloned();
         let (function, payload) = (request.fn_id, request.payload);
-        self.answer(Called { function, object, payload }).await
+        self.answer(Called { function, object, payload, depth }).await
     }
 }

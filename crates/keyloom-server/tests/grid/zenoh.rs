@@ -1,5 +1,6 @@
 //! Objects, entries and functions over Zenoh, on loopback.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use hyper::Method;
@@ -323,6 +324,176 @@ async fn an_asynchronous_call_that_is_refused_is_answered_where_its_result_is_aw
     assert_eq!(answer.key_expr().as_str(), "oprc/order/0/results/none/async/mine");
     let answer = grid::InvocationResponse::decode(&*answer.payload().to_bytes()).unwrap();
     assert_eq!(answer.status(), ResponseStatus::InvalidRequest);
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+/// What is put or asked in the name of so many events.
+fn depth(depth: u32) -> String {
+    format!("keyloom-depth: {depth}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn o16_the_depth_limit_holds_over_zenoh() {
+    let watched = r#"
+[classes.order.event.data_trigger.1]
+on_create = [{ class = "order", function = "told" }]
+"#;
+    let mut function = Function::start().await;
+    let (server, session) = start(&function.schema(watched)).await;
+    let letters = "/api/class/order/0/dead-letters";
+    let value = grid::ValData { data: b"x".to_vec(), r#type: 0 }.encode_to_vec();
+    let batch = grid::BatchSetValuesRequest {
+        values: [("1".to_owned(), grid::ValData::default())].into(),
+        ..grid::BatchSetValuesRequest::default()
+    };
+    let set = object(b"x").encode_to_vec();
+    for (number, (what, payload)) in [
+        ("set", set.clone()),
+        ("merge", set.clone()),
+        ("batch-set", batch.encode_to_vec()),
+        ("entries/1", value.clone()),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = format!("oprc/order/0/objects/{number}/{what}");
+        let answer = ask_as(&session, Some(&depth(8)), &key, Some(payload)).await.unwrap();
+        assert!(answer.is_ok(), "{what}: {answer:?}");
+        let dead = server.get(letters).await.read();
+        assert_eq!(dead["items"].as_array().unwrap().len(), number + 1, "{what}");
+        assert_eq!(dead["items"][number]["depth"], 9);
+    }
+    for (number, key) in [(5, "oprc/order/0/objects/7"), (6, "oprc/order/0/objects/8/entries/1")] {
+        let payload = if number == 5 { set.clone() } else { value.clone() };
+        session.put(key, payload).attachment(depth(8)).await.unwrap();
+        while server.get(letters).await.read()["items"].as_array().unwrap().len() < number {
+            tokio::task::yield_now().await;
+        }
+    }
+    let call = grid::InvocationRequest::default().encode_to_vec();
+    let key = "oprc/order/0/invokes/notify";
+    ask_as(&session, Some(&depth(5)), key, Some(call.clone())).await.unwrap().unwrap();
+    assert_eq!(function.called(1).await[0].depth.as_deref(), Some("5"));
+    session.put(format!("{key}/async/deep"), call).attachment(depth(6)).await.unwrap();
+    assert_eq!(function.called(2).await[1].depth.as_deref(), Some("6"));
+    let rest = [("content-type", "application/json"), ("keyloom-depth", "7")];
+    server.send(Method::POST, "/api/class/order/0/invokes/notify", &rest, b"{}").await;
+    assert_eq!(function.called(3).await[2].depth.as_deref(), Some("7"));
+    assert_eq!(
+        code(ask_as(&session, Some("keyloom-depth: x"), "oprc/order/0/objects/1", None).await),
+        "invalid_argument"
+    );
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_asks_too_often_over_zenoh_is_told() {
+    let config = Config { rate_limit: NonZeroU32::new(2), ..Config::default() };
+    let (server, session) = start_with(GRID, config).await;
+    let key = "oprc/order/0/objects/1";
+    let mut codes = Vec::new();
+    while codes.len() < 8 {
+        if let Some(answer) = ask(&session, key, None).await {
+            codes.push(code(Some(answer)));
+        }
+    }
+    assert!(codes.contains(&"rate_limited".to_owned()), "{codes:?}");
+    assert_eq!(codes[0], "not_found", "within the limit");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_under_way_over_zenoh_is_finished_when_the_server_stops() {
+    let mut function = Function::start().await;
+    let (server, session) = start(&function.schema("").replace("2000", "60000")).await;
+    let asking = session.clone();
+    let asked = tokio::spawn(async move {
+        let call = grid::InvocationRequest { payload: b"hi".to_vec(), ..Default::default() };
+        ask(&asking, "oprc/order/0/invokes/gate", Some(call.encode_to_vec())).await
+    });
+    function.called(1).await;
+    let address = server.address;
+    let stopping = tokio::spawn(server.stop());
+    // It was told to stop, and listens no longer: then the function answers.
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    function.gate.notify_one();
+    let answer = asked.await.unwrap().expect("it is answered").unwrap();
+    let answer = grid::InvocationResponse::decode(answer.as_slice()).unwrap();
+    assert_eq!(answer.payload, Some(b"hi".to_vec()));
+    stopping.await.unwrap();
+    session.close().await.unwrap();
+}
+
+/// What is published where the result of a call is awaited. The first that arrives counts: a
+/// subscription takes a moment to reach the server.
+async fn result_of(session: &Session, key: &str, call: Vec<u8>) -> grid::InvocationResponse {
+    let place = key.replace("/invokes/", "/results/");
+    let results = session.declare_subscriber(place).await.unwrap();
+    let answer = loop {
+        session.put(key, call.clone()).await.unwrap();
+        if let Ok(answer) = timeout(Duration::from_millis(500), results.recv_async()).await {
+            break answer.unwrap();
+        }
+    };
+    grid::InvocationResponse::decode(&*answer.payload().to_bytes()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_asynchronous_call_that_finds_no_place_is_told_where_its_result_is_awaited() {
+    let config = Config { requests_max: 0, ..Config::default() };
+    let (server, session) = start_with(GRID, config).await;
+    let call = grid::InvocationRequest::default().encode_to_vec();
+    let answer = result_of(&session, "oprc/order/0/invokes/none/async/mine", call).await;
+    assert_eq!(answer.status(), ResponseStatus::SystemError);
+    assert_eq!(answer.headers["keyloom-code"], "unavailable");
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_asynchronous_call_keeps_the_code_of_what_refused_it() {
+    let (server, session) = start(GRID).await;
+    let call = grid::InvocationRequest::default().encode_to_vec();
+    for (key, payload, expected) in [
+        ("oprc/order/0/invokes/none/async/a", call.clone(), "not_found"),
+        ("oprc/nothing/0/invokes/none/async/b", call.clone(), "not_found"),
+        ("oprc/order/4/invokes/none/async/c", call.clone(), "not_found"),
+        ("oprc/order/0/invokes/none/async/d", vec![0xFF], "invalid_argument"),
+    ] {
+        let answer = result_of(&session, key, payload).await;
+        assert_eq!(answer.status(), ResponseStatus::InvalidRequest, "{key}");
+        assert_eq!(answer.headers["keyloom-code"], expected, "{key}");
+    }
+    session.close().await.unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_id_that_is_in_use_does_not_lose_the_result_of_another_call() {
+    let mut function = Function::start().await;
+    let (server, session) = start(&function.schema("")).await;
+    let call = |payload: &[u8]| {
+        grid::InvocationRequest { payload: payload.to_vec(), ..Default::default() }.encode_to_vec()
+    };
+    let key = "oprc/order/0/invokes/notify/async/mine";
+    session.put(key, call(b"first")).await.unwrap();
+    function.called(1).await;
+    session.put(key, call(b"second")).await.unwrap();
+    session.put("oprc/order/0/invokes/notify/async/other", call(b"third")).await.unwrap();
+    let called = function.called(2).await;
+    assert_eq!(called[1].payload, b"third");
+    let place = "oprc/order/0/results/notify/async/mine";
+    let answer = loop {
+        if let Some(Ok(bytes)) = ask(&session, place, None).await {
+            break grid::InvocationResponse::decode(bytes.as_slice()).unwrap();
+        }
+    };
+    assert_eq!(answer.payload, Some(b"first".to_vec()));
     session.close().await.unwrap();
     server.stop().await;
 }
