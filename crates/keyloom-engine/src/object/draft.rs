@@ -2,6 +2,7 @@
 //!
 //! D1: The first check is the catalog, then follow the records of the object.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keyloom_key::{EntryKey, EntryStep, ObjectId, ObjectKey, ObjectStep, Touched};
@@ -10,9 +11,9 @@ use keyloom_store::{Check, Commit, Expect, Stamp, Write};
 use super::Val;
 use super::counter::{Counted, counter_key};
 use super::outbox::{Appended, Crowded, OutboxEvent, Sequence};
-use super::read::{Layout, State};
+use super::read::{Layout, Object, State};
 use super::record::{Metadata, encode_event};
-use super::write::{Edit, EventEdit, ObjectWritten, Scope};
+use super::write::{Edit, Edited, EventEdit, ObjectWritten, Scope};
 use crate::catalog::{Catalog, Class, catalog_key};
 use crate::document::Tombstone;
 use crate::error::Error;
@@ -45,7 +46,7 @@ pub(super) struct Grave {
 pub(super) struct Draft {
     pub(super) commit: Commit,
     pub(super) witness: Witness,
-    pub(super) written: ObjectWritten,
+    pub(super) edited: Edited,
     /// How many dead letters it writes.
     pub(super) dead: usize,
 }
@@ -104,7 +105,26 @@ pub(super) fn draft(
     }
     let events = fired.all - fired.dead;
     let written = ObjectWritten { kind, version, partition, events, warning };
-    Ok(builder.finish(written, fired.dead))
+    let object = (edit.scope == Scope::Merge).then(|| merged(state, edit, partition, &builder));
+    Ok(builder.finish(Edited { written, object }, fired.dead))
+}
+
+/// The object that a merge leaves: what was read, which the commit checks, and what is set.
+fn merged(state: &State, edit: &Edit, partition: u16, builder: &Builder<'_>) -> Object {
+    let stored = state.entries.iter().map(|entry| (&entry.key, &entry.val));
+    let entries: BTreeMap<&EntryKey, &Val> = stored.chain(&edit.set).collect();
+    let event = match &edit.event {
+        EventEdit::Keep => state.event.clone(),
+        EventEdit::Put(event) => Some(event.clone()).filter(|event| !event.is_empty()),
+    };
+    Object {
+        partition,
+        version: builder.metadata.version,
+        created_at: builder.metadata.created_at(),
+        updated_at: builder.metadata.updated_at(),
+        entries: entries.into_iter().map(|(key, val)| (key.clone(), val.clone())).collect(),
+        event,
+    }
 }
 
 /// Builds the commit that moves an object to the new layout, and changes nothing else.
@@ -129,15 +149,12 @@ pub(super) fn entry_changes<'a>(state: &'a State, edit: &'a Edit) -> Vec<EntryCh
         changes.push(EntryChange { key, kind, new: Some(val) });
     }
     let gone = |key: &'a EntryKey| EntryChange { key, kind: Touched::Deleted, new: None };
-    match edit.scope {
-        Scope::Replace | Scope::Delete => {
-            let stored = state.entries.iter().map(|entry| &entry.key);
-            changes.extend(stored.filter(|key| !edit.set.contains_key(key)).map(gone));
-        }
-        Scope::Named | Scope::Existing => {
-            let stored = edit.delete.iter().filter(|key| state.entry(key).is_some());
-            changes.extend(stored.map(gone));
-        }
+    if edit.scope.keeps_unnamed() {
+        let stored = edit.delete.iter().filter(|key| state.entry(key).is_some());
+        changes.extend(stored.map(gone));
+    } else {
+        let stored = state.entries.iter().map(|entry| &entry.key);
+        changes.extend(stored.filter(|key| !edit.set.contains_key(key)).map(gone));
     }
     changes.sort_unstable_by(|one, two| one.key.cmp(two.key));
     changes
@@ -197,10 +214,9 @@ impl<'a> Builder<'a> {
             if let (Layout::Length, Some(key)) = (old.layout, keys.length_entry(&old.key)) {
                 self.commit.writes.push(Write::Delete { key });
             }
-            let unnamed_stays = matches!(edit.scope, Scope::Named | Scope::Existing);
             let stays = match edit.set.get(&old.key) {
                 Some(val) => *val == old.val,
-                None => unnamed_stays && !edit.delete.contains(&old.key),
+                None => edit.scope.keeps_unnamed() && !edit.delete.contains(&old.key),
             };
             if stays {
                 self.commit
@@ -312,14 +328,14 @@ impl<'a> Builder<'a> {
         self.commit.checks.push(Check { key, expect });
     }
 
-    fn finish(self, written: ObjectWritten, dead: usize) -> Draft {
+    fn finish(self, edited: Edited, dead: usize) -> Draft {
         let (metadata, tombstone) = (self.keys.metadata(), self.keys.tombstone());
-        let (key, beside) = match written.kind {
+        let (key, beside) = match edited.written.kind {
             Touched::Deleted => (tombstone, metadata),
             Touched::Created | Touched::Updated => (metadata, tombstone),
         };
         let witness = Witness { key, beside, version: self.version };
-        Draft { commit: self.commit, witness, written, dead }
+        Draft { commit: self.commit, witness, edited, dead }
     }
 }
 

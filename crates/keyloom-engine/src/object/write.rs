@@ -9,7 +9,7 @@ use keyloom_key::{EntryKey, ObjectKey, Touched};
 
 use super::draft::{Draft, Grave, Materials, draft, entry_changes, version_after};
 use super::outbox::Sequence;
-use super::read::State;
+use super::read::{Object, State};
 use super::trigger::Fired;
 use super::{ObjectAt, Val, checked_event, partition};
 use crate::catalog::{Catalog, catalog_key};
@@ -98,6 +98,27 @@ pub(super) enum Scope {
     Delete,
     /// They stay, and without a named entry nothing happens at all.
     Existing,
+    /// They stay, and all of them are read: the answer is the whole object.
+    Merge,
+}
+
+impl Scope {
+    /// Whether entries that are not named stay.
+    pub(super) fn keeps_unnamed(self) -> bool {
+        !matches!(self, Scope::Replace | Scope::Delete)
+    }
+
+    /// Whether an absent object is created.
+    fn creates(self) -> bool {
+        matches!(self, Scope::Named | Scope::Replace | Scope::Merge)
+    }
+}
+
+/// What an edit did.
+pub(super) struct Edited {
+    pub(super) written: ObjectWritten,
+    /// The object as it is now, if the edit asks for that.
+    pub(super) object: Option<Object>,
 }
 
 /// What happens to the event configuration.
@@ -120,7 +141,7 @@ impl Engine {
         let ObjectContent { entries: set, event } = content;
         let event = EventEdit::Put(event.unwrap_or_default());
         let edit = Edit { scope: Scope::Replace, set, event, ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a set always writes"))
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a set always writes").written)
     }
 
     /// Merges an object with what is stored: entries that are not named stay. It is created if it
@@ -131,10 +152,21 @@ impl Engine {
         content: ObjectContent,
         terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
-        let ObjectContent { entries: set, event } = content;
-        let event = event.map_or(EventEdit::Keep, EventEdit::Put);
-        let edit = Edit { set, event, ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a merge always writes"))
+        let edit = merging(Scope::Named, content);
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a merge always writes").written)
+    }
+
+    /// The same, and the whole object as this merge has left it, whatever others do meanwhile.
+    pub async fn merged_object(
+        &self,
+        at: ObjectAt<'_>,
+        content: ObjectContent,
+        terms: impl Into<Terms>,
+    ) -> Result<(ObjectWritten, Object), Error> {
+        let edit = merging(Scope::Merge, content);
+        let edited = self.edit_object(at, edit, terms.into()).await?;
+        let Edited { written, object } = edited.expect("a merge always writes");
+        Ok((written, object.expect("a merge answers with the object")))
     }
 
     /// Deletes an object; `None` if it is absent.
@@ -144,7 +176,7 @@ impl Engine {
         terms: impl Into<Terms>,
     ) -> Result<Option<ObjectWritten>, Error> {
         let edit = Edit { scope: Scope::Delete, ..Edit::none() };
-        self.edit_object(at, edit, terms.into()).await
+        Ok(self.edit_object(at, edit, terms.into()).await?.map(|edited| edited.written))
     }
 
     /// Sets one entry. The object is created if it is absent.
@@ -167,7 +199,7 @@ impl Engine {
         terms: impl Into<Terms>,
     ) -> Result<Option<ObjectWritten>, Error> {
         let edit = Edit { scope: Scope::Existing, delete: vec![key], ..Edit::none() };
-        self.edit_object(at, edit, terms.into()).await
+        Ok(self.edit_object(at, edit, terms.into()).await?.map(|edited| edited.written))
     }
 
     /// Sets and deletes entries in one commit, or does nothing. The object is created if it is
@@ -190,7 +222,7 @@ impl Engine {
             return Err(Error::invalid(format!("entry `{key}` is set and deleted in one batch")));
         }
         let edit = Edit { set, delete, ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a batch always writes"))
+        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a batch always writes").written)
     }
 
     /// Sets what the changes of an object trigger; an empty event takes it away. The object exists.
@@ -205,7 +237,7 @@ impl Engine {
             terms.precondition = Precondition::Any;
         }
         let edit = Edit { event: EventEdit::Put(event), ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms).await?.expect("an event always writes"))
+        Ok(self.edit_object(at, edit, terms).await?.expect("an event always writes").written)
     }
 
     /// Carries out an edit; `None` if there is nothing to do. Boxed: the state of a write has some
@@ -215,7 +247,7 @@ impl Engine {
         at: ObjectAt<'a>,
         edit: Edit,
         terms: Terms,
-    ) -> Pin<Box<dyn Future<Output = Result<Option<ObjectWritten>, Error>> + Send + 'a>> {
+    ) -> Pin<Box<dyn Future<Output = Result<Option<Edited>, Error>> + Send + 'a>> {
         Box::pin(self.try_edit(at, edit, terms))
     }
 
@@ -224,7 +256,7 @@ impl Engine {
         at: ObjectAt<'_>,
         mut edit: Edit,
         terms: Terms,
-    ) -> Result<Option<ObjectWritten>, Error> {
+    ) -> Result<Option<Edited>, Error> {
         check_sizes(&edit)?;
         if let EventEdit::Put(event) = &mut edit.event {
             *event = checked_event(&self.catalog(), std::mem::take(event))?;
@@ -234,14 +266,15 @@ impl Engine {
             let Some(draft) = self.draft_edit(&catalog, at, &edit, terms).await? else {
                 return Ok(None);
             };
-            let Draft { commit, witness, written, dead } = draft;
+            let Draft { commit, witness, edited, dead } = draft;
             let commit = Arc::new(commit);
             match self.land(&commit, &witness).await? {
                 Landed::Committed => {
                     if dead > 0 {
-                        self.bound_letters(at.class, u32::from(written.partition)).await;
+                        let partition = u32::from(edited.written.partition);
+                        self.bound_letters(at.class, partition).await;
                     }
-                    return Ok(Some(written));
+                    return Ok(Some(edited));
                 }
                 Landed::Conflict { check } => {
                     self.replans.fetch_add(1, Ordering::Relaxed);
@@ -271,7 +304,9 @@ impl Engine {
         let keys = ObjectKey::new(class.id, partition, at.id);
         let snapshot = self.store.snapshot().await?;
         let state = match edit.scope {
-            Scope::Replace | Scope::Delete => State::whole(&*snapshot, &keys).await?,
+            Scope::Replace | Scope::Delete | Scope::Merge => {
+                State::whole(&*snapshot, &keys).await?
+            }
             Scope::Named | Scope::Existing => {
                 let mut named: Vec<EntryKey> =
                     edit.set.keys().chain(&edit.delete).cloned().collect();
@@ -283,7 +318,7 @@ impl Engine {
         let mut grave = None;
         let mut warning = None;
         if state.current().is_none() {
-            if matches!(edit.scope, Scope::Delete | Scope::Existing) {
+            if !edit.scope.creates() {
                 return Ok(None);
             }
             warning = rollout.check_created(at.id)?;
@@ -316,6 +351,13 @@ impl Engine {
         };
         draft(&materials, edit, &changes, sequence.map(|sequence| (sequence, events))).map(Some)
     }
+}
+
+/// The edit of a merge.
+fn merging(scope: Scope, content: ObjectContent) -> Edit {
+    let ObjectContent { entries: set, event } = content;
+    let event = event.map_or(EventEdit::Keep, EventEdit::Put);
+    Edit { scope, set, event, ..Edit::none() }
 }
 
 /// Whether none of these entries is stored.

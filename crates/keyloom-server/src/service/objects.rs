@@ -193,8 +193,10 @@ impl Service {
         terms: Terms,
     ) -> Result<Object, Error> {
         reading(caller, at.class)?;
-        self.merge_object(caller, at, content, terms).await?;
-        self.object(caller, at).await
+        writing(caller, at.class)?;
+        let (written, object) = self.engine.merged_object(at, content, terms).await?;
+        self.changed(at, written);
+        Ok(object)
     }
 
     /// One page of the objects of a partition. It is empty only at the end.

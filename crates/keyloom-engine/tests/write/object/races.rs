@@ -5,7 +5,7 @@ use keyloom_key::Space;
 use keyloom_store::faults::{Call, When};
 use pollster::block_on;
 
-use super::grid::{CLASSES, Grid, number, text};
+use super::grid::{CLASSES, Grid, at, content, id, number, text};
 use super::layouts::{grid as old_grid, put_oldest};
 use crate::support::code;
 
@@ -129,4 +129,39 @@ fn o18_rewriting_and_writing_meet_without_loss() {
     let whole = [("1", "ONE"), ("2", "two")];
     assert_eq!(grid.entries("9"), whole.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
     assert_eq!(grid.0.keys(Space::LegacyObject).len(), 0);
+}
+
+#[test]
+fn a_merge_answers_with_the_object_that_it_has_left_whoever_writes_behind_it() {
+    let grid = Grid::new();
+    grid.set("a", &[(text("x"), "0"), (number(1), "1")]).unwrap();
+    let beside = grid.reopened();
+    grid.0.faults.reset();
+    // Whoever reads the object once more finds what another has made of it.
+    grid.0.faults.hook(When::NthOf(Call::Snapshot, 2), move || {
+        beside.set_entry("a", text("x"), "other").unwrap();
+    });
+    let content = content(&[(text("y"), "2"), (number(1), "one")]);
+    let (written, object) =
+        block_on(grid.0.engine.merged_object(at(&id("a")), content, Precondition::Unsaid)).unwrap();
+    assert_eq!((written.kind, object.version), (Touched::Updated, written.version));
+    let spelled =
+        object.entries.iter().map(|(key, val)| format!("{key}={}", val.data.escape_ascii()));
+    assert_eq!(spelled.collect::<Vec<_>>(), ["1=one", "x=0", "y=2"]);
+    let stored = grid.reopened().get("a").unwrap();
+    assert_eq!(object, stored, "nobody wrote behind it after all");
+}
+
+#[test]
+fn a_merge_that_is_planned_again_answers_with_what_others_wrote_before() {
+    let grid = Grid::new();
+    grid.set("a", &[(text("x"), "0")]).unwrap();
+    before_commit(&grid, |other| {
+        other.set_entry("a", text("z"), "other").unwrap();
+    });
+    let content = content(&[(text("y"), "2")]);
+    let (_, object) =
+        block_on(grid.0.engine.merged_object(at(&id("a")), content, Precondition::Unsaid)).unwrap();
+    assert_eq!(object, grid.get("a").unwrap());
+    assert_eq!(object.entries.len(), 3);
 }
