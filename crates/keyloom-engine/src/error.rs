@@ -87,14 +87,11 @@ pub enum Error {
         detail: String,
     },
     /// Somebody else was first: read again, then retry.
-    #[error(
-        "version conflict on `{key}`: expected {}, stored {}",
-        spelled(*.expected), spelled(*.stored)
-    )]
+    #[error("version conflict on `{key}`: {}", versions(*.expected, *.stored))]
     VersionConflict {
         /// The key of the document.
         key: String,
-        /// The version that the caller named; `None` is "absent".
+        /// The version that the caller named; `None` is "absent", and if nothing is stored, "any".
         expected: Option<u64>,
         /// The version that is stored; `None` is "absent".
         stored: Option<u64>,
@@ -246,6 +243,12 @@ impl From<StoreError> for Error {
     }
 }
 
-fn spelled(version: Option<u64>) -> String {
-    version.map_or_else(|| "no document".to_owned(), |version| format!("version {version}"))
+fn versions(expected: Option<u64>, stored: Option<u64>) -> String {
+    let spelled = |version: Option<u64>| {
+        version.map_or_else(|| "no document".to_owned(), |version| format!("version {version}"))
+    };
+    match (expected, stored) {
+        (None, None) => "expected any version, stored no document".to_owned(),
+        _ => format!("expected {}, stored {}", spelled(expected), spelled(stored)),
+    }
 }

@@ -98,6 +98,8 @@ pub(super) enum Scope {
     Delete,
     /// They stay, and without a named entry nothing happens at all.
     Existing,
+    /// They stay, and an absent object stays absent.
+    Present,
     /// They stay, and all of them are read: the answer is the whole object.
     Merge,
 }
@@ -203,7 +205,7 @@ impl Engine {
     }
 
     /// Sets and deletes entries in one commit, or does nothing. The object is created if it is
-    /// absent.
+    /// absent and an entry is set.
     pub async fn batch_entries(
         &self,
         at: ObjectAt<'_>,
@@ -221,8 +223,10 @@ impl Engine {
         if let Some(key) = delete.iter().find(|key| set.contains_key(key)) {
             return Err(Error::invalid(format!("entry `{key}` is set and deleted in one batch")));
         }
-        let edit = Edit { set, delete, ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms.into()).await?.expect("a batch always writes").written)
+        let scope = if set.is_empty() { Scope::Present } else { Scope::Named };
+        let edit = Edit { scope, set, delete, ..Edit::none() };
+        let edited = self.edit_object(at, edit, terms.into()).await?;
+        edited.map(|edited| edited.written).ok_or_else(|| missing(at))
     }
 
     /// Sets what the changes of an object trigger; an empty event takes it away. The object exists.
@@ -232,12 +236,9 @@ impl Engine {
         event: Event,
         terms: impl Into<Terms>,
     ) -> Result<ObjectWritten, Error> {
-        let mut terms: Terms = terms.into();
-        if terms.precondition == Precondition::Unsaid {
-            terms.precondition = Precondition::Any;
-        }
-        let edit = Edit { event: EventEdit::Put(event), ..Edit::none() };
-        Ok(self.edit_object(at, edit, terms).await?.expect("an event always writes").written)
+        let edit = Edit { scope: Scope::Present, event: EventEdit::Put(event), ..Edit::none() };
+        let edited = self.edit_object(at, edit, terms.into()).await?;
+        edited.map(|edited| edited.written).ok_or_else(|| missing(at))
     }
 
     /// Carries out an edit; `None` if there is nothing to do. Boxed: the state of a write has some
@@ -307,7 +308,7 @@ impl Engine {
             Scope::Replace | Scope::Delete | Scope::Merge => {
                 State::whole(&*snapshot, &keys).await?
             }
-            Scope::Named | Scope::Existing => {
+            Scope::Named | Scope::Existing | Scope::Present => {
                 let mut named: Vec<EntryKey> =
                     edit.set.keys().chain(&edit.delete).cloned().collect();
                 named.sort_unstable();
@@ -360,6 +361,10 @@ fn merging(scope: Scope, content: ObjectContent) -> Edit {
     Edit { scope, set, event, ..Edit::none() }
 }
 
+fn missing(at: ObjectAt<'_>) -> Error {
+    Error::NotFound { collection: at.class.to_owned(), key: at.id.to_string() }
+}
+
 /// Whether none of these entries is stored.
 fn state_lacks(state: &State, keys: &[EntryKey]) -> bool {
     keys.iter().all(|key| state.entry(key).is_none())
@@ -377,9 +382,7 @@ fn check_precondition(
         (Precondition::Version(wanted), stored) if stored != Some(wanted) => {
             Err(conflict(Some(wanted)))
         }
-        (Precondition::Any, None) => {
-            Err(Error::NotFound { collection: at.class.to_owned(), key: at.id.to_string() })
-        }
+        (Precondition::Any, None) => Err(conflict(None)),
         _ => Ok(()),
     }
 }

@@ -148,7 +148,7 @@ impl GridModel {
             (Precondition::Version(wanted), version) if version != Some(wanted) => {
                 return GridExpected::Refused("version_conflict");
             }
-            (Precondition::Any, None) => return GridExpected::Refused("not_found"),
+            (Precondition::Any, None) => return GridExpected::Refused("version_conflict"),
             _ => {}
         }
         let mut entries = stored.map(|stored| stored.entries.clone()).unwrap_or_default();
@@ -162,6 +162,9 @@ impl GridModel {
             }
             Verb::Set => entries = step.set.clone(),
             Verb::Merge => entries.extend(step.set.clone()),
+            Verb::Batch if stored.is_none() && step.set.is_empty() => {
+                return GridExpected::Refused("not_found");
+            }
             Verb::Batch => {
                 entries.extend(step.set.clone());
                 entries.retain(|key, _| !step.delete.contains(key));

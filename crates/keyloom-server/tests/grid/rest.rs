@@ -252,3 +252,26 @@ async fn o06_several_entries_are_read_at_once_in_the_order_they_are_asked_for() 
     assert_eq!(absent.problem(), "404 not_found");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn o07_any_version_of_an_absent_object_is_a_failed_precondition_whatever_is_asked() {
+    let server = Server::start(GRID).await;
+    let any = [("content-type", "application/json"), ("if-match", "*")];
+    let object = format!("{OBJECTS}/o");
+    let (value, batch) = (format!("{object}/values/1"), format!("{object}/values/batch"));
+    for (method, path, body) in [
+        (Method::PUT, &object, "{}"),
+        (Method::PATCH, &object, "{}"),
+        (Method::DELETE, &object, ""),
+        (Method::PUT, &value, "1"),
+        (Method::DELETE, &value, ""),
+        (Method::POST, &batch, r#"{"delete_keys": ["1"]}"#),
+    ] {
+        let answer = server.send(method.clone(), path, &any, body.as_bytes()).await;
+        assert_eq!(answer.problem(), "412 version_conflict", "{method} {path}");
+    }
+    let deleting = json!({ "delete_keys": ["1"] });
+    assert_eq!(server.json(Method::POST, &batch, &deleting).await.problem(), "404 not_found");
+    assert_eq!(server.get(&object).await.problem(), "404 not_found", "nothing was created");
+    server.stop().await;
+}

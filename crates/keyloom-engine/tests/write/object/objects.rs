@@ -97,7 +97,9 @@ fn o07_a_wrong_expected_version_is_refused_and_nothing_applied() {
         assert!(code(refused).starts_with("version_conflict"), "{name} {precondition:?}");
     }
     let refused = grid.set_if("b", &[], Precondition::Any);
-    assert_eq!(code(refused), "not_found: no document `b` in `order`");
+    let absent =
+        "version_conflict: version conflict on `b`: expected any version, stored no document";
+    assert_eq!(code(refused), absent);
     assert_eq!(grid.0.entries(), stored);
 }
 
@@ -325,4 +327,18 @@ fn changes_of_objects_are_kept_as_long_as_their_age_allows() {
     block_on(grid.0.engine.trim_changes(kept)).unwrap();
     let feed = block_on(grid.0.engine.feed()).unwrap();
     assert_eq!((feed.trimmed.0, feed.last.0), (1, 2));
+}
+
+#[test]
+fn a_batch_that_sets_nothing_does_not_create_an_object() {
+    let grid = Grid::new();
+    let stored = grid.0.entries();
+    for delete in [vec![text("x"), number(1)], Vec::new()] {
+        let refused = code(grid.batch("a", &[], &delete, Precondition::Unsaid));
+        assert_eq!(refused, "not_found: no document `a` in `order`");
+    }
+    assert_eq!(grid.0.entries(), stored);
+    grid.set("a", &[(text("x"), "1"), (text("y"), "2")]).unwrap();
+    grid.batch("a", &[], &[text("x"), text("z")], Precondition::Any).unwrap();
+    assert_eq!(grid.entries("a"), [("y".to_owned(), "2".to_owned())].into());
 }
