@@ -19,6 +19,7 @@ use crate::document::{Facts, HeadRecord, Members, Record, document_keys};
 use crate::engine::{Engine, Mode};
 use crate::error::Error;
 use crate::limits::{BACKFILL_DOCUMENTS, REPLAN_ATTEMPTS_MAX};
+use crate::object::{has_objects, uncreated};
 use crate::pause::pause;
 use crate::read::{counter_key, document_count};
 use crate::schema::Schema;
@@ -101,7 +102,7 @@ impl Engine {
             current.next_collection = 1;
         }
         for (name, class) in &schema.classes {
-            self.check_partitions(&base, name, class.partitions).await?;
+            empty.extend(self.check_partitions(&base, &*snapshot, name, class.partitions).await?);
         }
         let evolution = evolve(&current, schema, &documents)?;
         let compiled = compile(evolution.record.clone(), None, &self.store.limits())?;
@@ -110,21 +111,34 @@ impl Engine {
     }
 
     /// Where `auto` finds an object follows from the number of partitions, so it stays once there
-    /// are objects.
+    /// are objects. What tells that there are none yet has to hold when the schema is stored.
     async fn check_partitions(
         &self,
         base: &Catalog,
+        snapshot: &dyn Snapshot,
         name: &str,
         partitions: u32,
-    ) -> Result<(), Error> {
-        let stored = base.class(name).map_or(partitions, |class| class.schema.partitions);
-        if stored == partitions || self.class_stats(name).await?.is_empty() {
-            return Ok(());
+    ) -> Result<Vec<Check>, Error> {
+        let Ok(class) = base.class(name) else { return Ok(Vec::new()) };
+        let stored = class.schema.partitions;
+        if stored == partitions {
+            return Ok(Vec::new());
         }
-        let detail = format!(
-            "there are objects, which `auto` finds by the number of partitions: it stays {stored}"
-        );
-        Err(Error::Schema { at: format!("classes.{name}.partitions"), detail })
+        let refused = |detail: String| {
+            Err(Error::Schema { at: format!("classes.{name}.partitions"), detail })
+        };
+        // Older objects may not be counted.
+        if has_objects(snapshot, class.id).await? {
+            return refused(format!(
+                "there are objects, which `auto` finds by the number of partitions: it stays \
+                 {stored}"
+            ));
+        }
+        let checks = uncreated(snapshot, class).await?;
+        if checks.len() > self.store.limits().commit_operations_max / 2 {
+            return refused(format!("{stored} are more than one commit can check: it stays"));
+        }
+        Ok(checks)
     }
 
     /// Stores a record if the catalog is still `base` and `checks` hold, and gives the catalog that
@@ -362,8 +376,8 @@ impl Engine {
 /// A catalog and what a schema makes of it.
 struct Proposal {
     base: Arc<Catalog>,
-    /// That the collections which were found empty still are: what is safe without documents is
-    /// decided by that.
+    /// That the collections and classes which were found empty still are: what is safe without
+    /// documents and objects is decided by that.
     empty: Vec<Check>,
     evolution: Evolution,
 }

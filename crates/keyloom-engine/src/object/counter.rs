@@ -1,8 +1,9 @@
 //! What is counted of a class, partition by partition: statistics without reading objects.
 
 use keyloom_key::{Head, Space};
-use keyloom_store::{Commit, Direction, KeyRange, ScanOptions, Write};
+use keyloom_store::{Check, Commit, Direction, Expect, KeyRange, ScanOptions, Snapshot, Write};
 
+use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::limits::COUNTERS_PAGE;
@@ -92,6 +93,35 @@ impl ObjectStats {
         }
         Ok(())
     }
+}
+
+/// Whether a class has any objects, in whatever layout and whether or not they are counted.
+pub(crate) async fn has_objects(snapshot: &dyn Snapshot, class: u16) -> Result<bool, Error> {
+    for space in [Space::Object, Space::LegacyObject] {
+        let head = |template| Head { space, collection: class, template };
+        let range = KeyRange { from: head(0).whole().0, to: head(u16::MAX).whole().1 };
+        let options = ScanOptions { direction: Direction::Forward, limit: 1 };
+        if !snapshot.scan(&range, options).await?.next(1).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// That nobody has created an object of a class: whoever does moves one of these counters.
+pub(crate) async fn uncreated(snapshot: &dyn Snapshot, class: &Class) -> Result<Vec<Check>, Error> {
+    let mut checks = Vec::new();
+    for partition in 0..class.schema.partitions {
+        let partition = class.partition(partition).map_err(Error::corrupt)?;
+        let counters = [Counted::NumericObjects, Counted::StringObjects];
+        let keys = counters.map(|counted| counter_key(class.id, partition, counted));
+        let found = snapshot.get_many(&keys).await?;
+        for (key, stored) in keys.into_iter().zip(found) {
+            let expect = stored.map_or(Expect::Absent, |stored| Expect::At(stored.stamp));
+            checks.push(Check { key, expect });
+        }
+    }
+    Ok(checks)
 }
 
 /// Where something is counted.

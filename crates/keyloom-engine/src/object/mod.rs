@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::schema::{ClassSchema, Event};
 
 pub use counter::ObjectStats;
-pub(crate) use counter::{Counted, counter_key};
+pub(crate) use counter::{Counted, counter_key, has_objects, uncreated};
 pub use list::{EntryList, EntryPage, ObjectItem, ObjectList, ObjectOrder, ObjectPage};
 pub(crate) use outbox::EventList;
 pub use outbox::{EventCause, EventPage, Failed, OutboxAt, OutboxEvent};

@@ -165,3 +165,31 @@ fn a_merge_that_is_planned_again_answers_with_what_others_wrote_before() {
     assert_eq!(object, grid.get("a").unwrap());
     assert_eq!(object.entries.len(), 3);
 }
+
+#[test]
+fn o21_the_number_of_partitions_stays_if_an_object_is_created_in_that_moment() {
+    let more = CLASSES.replace("partitions = 8", "partitions = 9");
+    for name in ["a", "42"] {
+        let grid = Grid::new();
+        before_commit(&grid, move |other| {
+            other.set(name, &[(number(1), "x")]).unwrap();
+        });
+        let refused = code(grid.0.apply(&more));
+        assert!(refused.contains("classes.order.partitions: there are objects"), "{refused}");
+        assert_eq!(grid.reopened().0.engine.class("order").unwrap().partitions, 8);
+        grid.0.assert_sound();
+    }
+}
+
+#[test]
+fn o21_the_number_of_partitions_stays_for_objects_that_nobody_has_counted() {
+    let more = CLASSES.replace("partitions = 8", "partitions = 9");
+    let grid = old_grid();
+    grid.0.apply(&more.replace("= 9", "= 10")).unwrap();
+    put_oldest(&grid, 9, &[(1, "one")]);
+    assert_eq!(grid.stats(), ObjectStats::default());
+    let refused = code(grid.0.apply(&more.replace("= 9", "= 11")));
+    assert!(refused.contains("classes.order.partitions: there are objects"), "{refused}");
+    grid.delete("9").unwrap();
+    grid.0.apply(&more.replace("= 9", "= 11")).unwrap();
+}
