@@ -105,6 +105,12 @@ pub const PARTITIONS_MAX: u32 = 65_536;
 /// The most functions of a class.
 pub const FUNCTIONS_MAX: usize = 256;
 
+/// The longest name of a function, in bytes: as long as an identity.
+pub const FUNCTION_NAME_BYTES_MAX: usize = 160;
+
+/// The longest address of a function, in bytes: as long as servers take them.
+pub const URL_BYTES_MAX: usize = 2048;
+
 /// The longest an invocation may take, in milliseconds.
 pub const FUNCTION_TIMEOUT_MS_MAX: u64 = 600_000;
 

@@ -8,12 +8,10 @@ use keyloom_key::limits::STRING_ID_LIMIT_MAX;
 use super::compile::check_name;
 use super::record::ClassRecord;
 use crate::error::Error;
-use crate::limits::{FUNCTION_TIMEOUT_MS_MAX, FUNCTIONS_MAX, PARTITIONS_MAX};
+use crate::limits::{
+    FUNCTION_NAME_BYTES_MAX, FUNCTION_TIMEOUT_MS_MAX, FUNCTIONS_MAX, PARTITIONS_MAX, URL_BYTES_MAX,
+};
 use crate::schema::{ClassSchema, Event, FunctionSchema};
-
-/// The longest name of a function and the longest address, in bytes.
-const FUNCTION_NAME_BYTES_MAX: usize = 160;
-const URL_BYTES_MAX: usize = 2048;
 
 /// One class as it is in force.
 #[derive(Debug)]
@@ -66,6 +64,46 @@ impl Class {
             format!("class `{}` has no partition {number}: there are 0 to {last}", self.name)
         })
     }
+}
+
+/// Refuses functions at addresses that are none. Those that are stored already stay, so that a
+/// database that has one can be opened.
+pub(super) fn check_addresses(
+    name: &str,
+    stored: Option<&ClassSchema>,
+    wanted: &ClassSchema,
+) -> Result<(), Error> {
+    for (function, FunctionSchema { url, .. }) in &wanted.functions {
+        let before = stored.and_then(|stored| stored.functions.get(function));
+        if before.is_none_or(|before| before.url != *url) && !is_address(url) {
+            let at = format!("functions.{function}");
+            let detail = "its url is http:// or https://, a host, and perhaps a port and a path";
+            return Err(wrong(name, &at, detail));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text is an address of HTTP: what a client makes of anything else nobody knows.
+fn is_address(url: &str) -> bool {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let Some(rest) = rest else { return false };
+    let is_plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:/?[]@!$&'()*+,;=%".contains(&byte);
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
+        _ => (authority, None),
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && host.bytes().all(is_name),
+    };
+    let is_port = port.is_none_or(|port| {
+        port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok()
+    });
+    is_host && is_port && rest.bytes().all(is_plain)
 }
 
 fn checked(name: &str, schema: &ClassSchema) -> Result<ClassSchema, Error> {

@@ -131,6 +131,8 @@ fn change_class(
     wanted: &ClassSchema,
 ) -> Result<Option<SchemaStep>, Error> {
     let class = name.to_owned();
+    let before = record.classes.iter().find(|stored| stored.name == name);
+    class::check_addresses(name, before.map(|stored| &stored.schema), wanted)?;
     let Some(stored) = record.classes.iter_mut().find(|stored| stored.name == name) else {
         if record.collections.len() + record.classes.len() >= COLLECTIONS_MAX {
             let detail = format!("there are {COLLECTIONS_MAX} collections and classes already");

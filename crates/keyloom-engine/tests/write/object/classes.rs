@@ -121,3 +121,37 @@ fn the_event_of_an_object_is_kept_by_merge_and_taken_away_by_set() {
     assert_eq!(grid.get("a").unwrap().event, None);
     assert_eq!(grid.0.keys(keyloom_key::Space::Object).len(), 2);
 }
+
+#[test]
+fn functions_are_at_addresses_of_http() {
+    let database = Database::new("[classes.a]\n");
+    let schema = |url: &str| format!("[classes.a.functions.f]\nurl = '{url}'\n");
+    for url in [
+        "http://localhost",
+        "https://functions.example:8443/path?x=1",
+        "http://127.0.0.1:80/",
+        "http://[::1]:8080",
+        "http://my_service.ns.svc.cluster.local:50051",
+    ] {
+        assert_eq!(code(database.apply(&schema(url))), "ok", "{url}");
+    }
+    for url in [
+        "http://",
+        "http:///path",
+        "http://:80",
+        "http://a b",
+        "http://a/b c",
+        "http://user@host",
+        "http://host:",
+        "http://host:99999",
+        "http://host:+80",
+        "http://[::1",
+        "http://[host]:80",
+        "http://hóst",
+        "http://host/<x>",
+        "localhost:80",
+    ] {
+        let refused = code(database.apply(&schema(url)));
+        assert!(refused.contains("classes.a.functions.f: its url"), "{url}: {refused}");
+    }
+}
