@@ -162,6 +162,11 @@ pub(super) fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Refusal>
 
 /// What must hold of the stored document, as the headers say.
 pub(super) fn precondition(headers: &HeaderMap) -> Result<Precondition, Refusal> {
+    for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
+        if headers.get_all(&name).iter().count() > 1 {
+            return Err(Refusal::invalid(format!("{name} is sent more than once")));
+        }
+    }
     match (headers.get(header::IF_MATCH), headers.get(header::IF_NONE_MATCH)) {
         (None, None) => Ok(Precondition::Unsaid),
         (Some(value), None) if value == "*" => Ok(Precondition::Any),
@@ -238,8 +243,11 @@ mod tests {
     use super::*;
 
     fn headers(pairs: &[(header::HeaderName, &'static str)]) -> HeaderMap {
-        let pairs = pairs.iter();
-        pairs.map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect()
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        headers
     }
 
     #[test]
@@ -256,6 +264,8 @@ mod tests {
         }
         assert_eq!(read(&[(header::IF_NONE_MATCH, "\"17\"")]), None);
         assert_eq!(read(&[(header::IF_MATCH, "*"), (header::IF_NONE_MATCH, "*")]), None);
+        assert_eq!(read(&[(header::IF_MATCH, "\"1\""), (header::IF_MATCH, "\"2\"")]), None);
+        assert_eq!(read(&[(header::IF_NONE_MATCH, "*"), (header::IF_NONE_MATCH, "*")]), None);
     }
 
     #[test]
