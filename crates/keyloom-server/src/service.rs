@@ -456,7 +456,7 @@ fn writing_all<'c>(caller: &'c Identity, operations: &[Operation]) -> Result<&'c
 
 /// The caller, if his token is for anything in a collection.
 fn any_right<'c>(caller: &'c Identity, collection: &str) -> Result<&'c Actor, Error> {
-    reading(caller, collection).or_else(|_| writing(caller, collection))
+    reading(caller, collection).or_else(|error| writing(caller, collection).map_err(|_| error))
 }
 
 fn with_right<'c>(

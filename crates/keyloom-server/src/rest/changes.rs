@@ -59,7 +59,7 @@ async fn changes(
     parameters.only(&["after", "collection", "limit"])?;
     let collection = parameters.get("collection").map(str::to_owned);
     if let Some(name) = &collection {
-        app.service.schema(&caller, name)?;
+        app.service.check_followed(&caller, name)?;
     }
     let after = begin(&app, &parameters, &headers).await?;
     let limit = parameters.get("limit").map(|text| asked::number("limit", text)).transpose();
@@ -107,6 +107,10 @@ fn wants_lines(headers: &HeaderMap) -> bool {
 
 /// A page of lines, and the position that it has reached.
 async fn page(app: &App, wanted: &Wanted, after: Position, limit: usize) -> Answer {
+    if limit == 0 {
+        let detail = format!("the limit of a page is 1 to {PAGE_LIMIT_MAX}");
+        return Err(Refusal::invalid(detail));
+    }
     if limit > PAGE_LIMIT_MAX {
         let what = "changes of a page".to_owned();
         return Err(Error::LimitExceeded { what, found: limit, max: PAGE_LIMIT_MAX }.into());

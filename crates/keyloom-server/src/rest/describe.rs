@@ -393,7 +393,7 @@ fn tokens() -> Vec<Operation> {
 fn others() -> Vec<Operation> {
     const FOLLOW: &[Parameter] = &[
         query("after", Kind::Text, "A position, or end; without it, the oldest change there is"),
-        query("collection", Kind::Text, "Only changes of this collection"),
+        query("collection", Kind::Text, "Only changes of this collection, or of this class"),
         query("limit", Kind::Number, "The most changes of a page of lines"),
         header("Last-Event-ID", "The position to go on from; set by browsers"),
     ];

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use keyloom_engine::{Ended, Error, EventPage, Failed, Identity, OutboxAt, OutboxEvent};
+use keyloom_engine::{Ended, Error, EventPage, Failed, Identity, OutboxAt, OutboxEvent, Right};
 use tokio::sync::Notify;
 
 use super::objects::{reading, writing};
-use super::{Service, administering};
+use super::{Service, administering, with_right};
 
 /// A class and one of its partitions.
 pub(crate) type Place = (String, u16);
@@ -97,6 +97,19 @@ impl Service {
         if let Ok(partition) = u16::try_from(ended.partition) {
             self.fired.add(ended.class, partition);
         }
+    }
+
+    /// Refuses whoever may not follow the changes of a collection or a class. Who may not is not
+    /// told whether there is one, and others are told only of those that they may follow.
+    pub fn check_followed(&self, caller: &Identity, name: &str) -> Result<(), Error> {
+        with_right(caller, name, Right::Read)?;
+        let mut known = self.engine.collections();
+        known.extend(self.engine.classes());
+        if known.iter().any(|known| known == name) {
+            return Ok(());
+        }
+        known.retain(|name| caller.scopes.allow(name, Right::Read));
+        Err(Error::UnknownCollection { collection: name.to_owned(), known: known.join(", ") })
     }
 
     /// Forgets the results of invocations that nobody has asked for in time.

@@ -224,6 +224,32 @@ async fn a_token_hears_only_of_collections_and_changes_that_it_is_for() {
 }
 
 #[tokio::test]
+async fn a_feed_does_not_tell_which_collections_there_are() {
+    let server = Server::start(NOTES).await;
+    let root = server.token(None, &json!({"subject": "root", "role": "admin"})).await;
+    let ask = async |token: &str, name: &str| {
+        let feed = server.ask(Method::GET, format!("/v1/changes?collection={name}")).token(token);
+        feed.header("accept", "application/x-ndjson").send().await
+    };
+    let subject = json!({"subject": "ann", "scopes": {"things": ["read"], "ghost": ["read"],
+        "others": ["write"]}});
+    let token = server.token(Some(&root), &subject).await;
+    assert_eq!(ask(&token, "things").await.status, 200, "classes have changes, too");
+    let mut details = BTreeSet::new();
+    for name in ["notes", "others", "none"] {
+        let refused = ask(&token, name).await;
+        assert_eq!(refused.refusal(), "403 forbidden", "{name}");
+        details.insert(refused.detail().replace(name, "…"));
+    }
+    assert_eq!(details.len(), 1, "{details:?}");
+    assert!(details.first().unwrap().contains("not for reading"), "{details:?}");
+    let ghost = ask(&token, "ghost").await;
+    assert_eq!(ghost.refusal(), "404 not_found");
+    assert!(!ghost.detail().contains("notes") && !ghost.detail().contains("others"), "{ghost:?}");
+    assert!(ask(&root, "ghost").await.detail().contains("notes"));
+}
+
+#[tokio::test]
 async fn once_the_last_token_is_revoked_the_local_caller_is_the_administrator_again() {
     let server = Server::start(NOTES).await;
     let check = async || server.post("/v1/check", &json!({})).await;
