@@ -1,7 +1,7 @@
 //! Objects of the grid as JSON.
 //!
 //! O1: A value goes out as `{"data": base64, "type"}`. It comes in like that, or as any other JSON,
-//!     which is then the value, byte by byte as it came.
+//!     which is then the value, byte by byte as it came. A type that is none is refused.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,15 @@ pub struct Value {
     /// What they are.
     #[serde(rename = "type", default)]
     pub kind: ValueKind,
+}
+
+/// What looks like a value that goes out, whatever its type is.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tagged {
+    data: String,
+    #[serde(rename = "type")]
+    kind: Option<serde_json::Value>,
 }
 
 /// What the bytes of a value are.
@@ -317,9 +326,14 @@ impl ValueBody {
     pub fn read(self) -> Result<grid::ValData, String> {
         let text = self.0.get();
         // Only an object with these members and no others is taken apart (O1).
-        let Ok(Value { data, kind }) = serde_json::from_str(text) else {
+        let Ok(Tagged { data, kind }) = serde_json::from_str(text) else {
             return Ok(grid::ValData { data: text.as_bytes().to_vec(), r#type: 0 });
         };
+        let kind = kind.map_or(Ok(ValueKind::default()), |kind| {
+            let wrong = format!("there is no type {kind} of values: it is byte or crdt_map");
+            serde_json::from_value(kind).map_err(|_| wrong)
+        });
+        let kind = kind?;
         let data = BASE64.decode(data).map_err(|error| format!("data is not base64: {error}"))?;
         let kind = match kind {
             ValueKind::Byte => grid::ValType::Byte,
@@ -366,6 +380,10 @@ mod tests {
             assert_eq!((value.data.as_slice(), value.r#type), (text.as_bytes(), 0));
         }
         assert!(read(r#"{"data": "a"}"#).is_err(), "what claims to be base64 has to be");
+        for kind in ["\"more\"", "1", "[]"] {
+            let refused = read(&format!(r#"{{"data": "aGk=", "type": {kind}}}"#)).unwrap_err();
+            assert!(refused.contains(kind) && refused.contains("byte or crdt_map"), "{refused}");
+        }
         let other = r#"{"data": "aGk=", "more": 1}"#;
         assert_eq!(read(other).unwrap().data, other.as_bytes());
     }
