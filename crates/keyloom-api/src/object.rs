@@ -17,9 +17,8 @@ use crate::grid;
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObjectBody {
-    /// Where the object is says the address; what is here is not read.
-    #[schema(value_type = Object)]
-    pub metadata: Option<serde_json::Value>,
+    /// Where the object is says the address; what is here may repeat it, and not contradict it.
+    pub metadata: Option<ObjectClaim>,
     /// The entries with numeric keys.
     #[schema(value_type = Object)]
     pub entries: BTreeMap<u32, ValueBody>,
@@ -29,6 +28,22 @@ pub struct ObjectBody {
     /// What is called when the object changes.
     #[schema(value_type = Object)]
     pub event: Option<grid::ObjectEvent>,
+}
+
+/// What a body says of where its object is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ObjectClaim {
+    /// The class.
+    pub cls_id: Option<String>,
+    /// The partition.
+    pub partition_id: Option<u32>,
+    /// Its number.
+    pub object_id: Option<u64>,
+    /// Its name.
+    pub object_id_str: Option<String>,
+    /// The version that it was read with; `If-Match` says which one it has to have.
+    pub version: Option<u64>,
 }
 
 /// A value as it comes (O1).

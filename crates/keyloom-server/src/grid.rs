@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt::Display;
 
 use keyloom_api::{self as api, grid};
 use keyloom_engine::schema::{DataTrigger, Event, FuncTrigger, TriggerTarget};
@@ -19,10 +20,26 @@ use crate::service::Service;
 /// The header that says `auto` in a request, and the number of the partition in an answer.
 pub(crate) const PARTITION: &str = "keyloom-partition";
 
-/// What an object is to be.
-pub(crate) fn content(service: &Service, data: grid::ObjData) -> Result<ObjectContent, Error> {
-    // Where the object is, the request says.
-    let grid::ObjData { metadata: _, entries, event, entries_str } = data;
+/// What an object is to be. Where it is, the request says.
+pub(crate) fn content(
+    service: &Service,
+    at: ObjectAt<'_>,
+    data: grid::ObjData,
+) -> Result<ObjectContent, Error> {
+    let grid::ObjData { metadata, entries, event, entries_str } = data;
+    if let Some(grid::ObjMeta { cls_id, partition_id, object_id, object_id_str, version }) =
+        metadata
+    {
+        // What a message does not say is empty, or zero.
+        let claim = api::ObjectClaim {
+            cls_id: Some(cls_id).filter(|class| !class.is_empty()),
+            partition_id: Some(partition_id).filter(|number| *number > 0),
+            object_id,
+            object_id_str,
+            version,
+        };
+        check_claim(service, at, &claim)?;
+    }
     let mut content = ObjectContent::default();
     for (key, value) in entries {
         content.entries.insert(EntryKey::Numeric(key), val(value)?);
@@ -33,6 +50,41 @@ pub(crate) fn content(service: &Service, data: grid::ObjData) -> Result<ObjectCo
     }
     content.event = event.map(|event| triggers(service, event)).transpose()?;
     Ok(content)
+}
+
+/// Refuses an object that says of itself that it is elsewhere.
+pub(crate) fn check_claim(
+    service: &Service,
+    at: ObjectAt<'_>,
+    claim: &api::ObjectClaim,
+) -> Result<(), Error> {
+    let api::ObjectClaim { cls_id, partition_id, object_id, object_id_str, version: _ } = claim;
+    let wrong = |what: &str, said: &dyn Display, is: &dyn Display| {
+        let detail = format!("metadata names the {what} `{said}`, and the request `{is}`");
+        Err(invalid(detail))
+    };
+    if let Some(class) = cls_id.as_ref().filter(|class| *class != at.class) {
+        return wrong("class", class, &at.class);
+    }
+    let partition = match at.partition {
+        Partition::Number(number) => Some(number),
+        Partition::Auto => service.auto_partition(at.class, Some(at.id)).ok().map(u32::from),
+    };
+    if let (Some(said), Some(is)) = (partition_id, partition)
+        && *said != is
+    {
+        return wrong("partition", said, &is);
+    }
+    match (object_id, object_id_str) {
+        (Some(_), Some(_)) => Err(invalid("metadata names the object twice".to_owned())),
+        (Some(number), None) if ObjectId::Numeric(*number) != *at.id => {
+            wrong("object", number, at.id)
+        }
+        (None, Some(text)) if service.object_segment(text)? != *at.id => {
+            wrong("object", text, at.id)
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The entries that are set and deleted together.

@@ -41,10 +41,10 @@ impl DataService for Data {
     async fn set(&self, request: Request<grid::SetObjectRequest>) -> Answer<EmptyResponse> {
         let mut call = Call::read(request, |message| message.partition_id)?;
         let data = call.message.object.take().ok_or_else(|| invalid("the object is missing"))?;
-        let content = convert::content(&self.app.service, data).map_err(status)?;
         let asked = &call.message;
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
+        let content = convert::content(&self.app.service, at, data).map_err(status)?;
         let set = self.app.service.set_object(
             &call.caller,
             at,
@@ -60,10 +60,10 @@ impl DataService for Data {
     ) -> Answer<grid::ObjectResponse> {
         let mut call = Call::read(request, |message| message.partition_id)?;
         let data = call.message.object.take().ok_or_else(|| invalid("the object is missing"))?;
-        let content = convert::content(&self.app.service, data).map_err(status)?;
         let asked = &call.message;
         let id = self.id(asked.object_id, asked.object_id_str.as_deref())?;
         let at = call.at(&asked.cls_id, &id);
+        let content = convert::content(&self.app.service, at, data).map_err(status)?;
         let service = &self.app.service;
         let terms = call.terms(Precondition::Unsaid);
         let object = service.merged_object(&call.caller, at, content, terms).await;

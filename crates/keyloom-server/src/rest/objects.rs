@@ -11,7 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use keyloom_api::{self as api, ObjectBody, grid};
 use keyloom_engine::{
-    ObjectAt, ObjectId, ObjectItem, ObjectList, ObjectOrder, ObjectWritten, Partition, Touched,
+    ObjectAt, ObjectContent, ObjectId, ObjectItem, ObjectList, ObjectOrder, ObjectWritten,
+    Partition, Touched,
 };
 use prost::Message;
 
@@ -132,7 +133,7 @@ async fn put(
     body: Raw,
 ) -> Answer {
     let address = Address::read(&app.service, segments)?;
-    let content = convert::content(&app.service, object_body(&headers, &body)?)?;
+    let content = object_body(&app.service, address.at(), &headers, &body)?;
     let terms = read::terms(&headers)?;
     let written = app.service.set_object(&caller, address.at(), content, terms).await?;
     changed(&headers, &address, written)
@@ -146,7 +147,7 @@ async fn patch(
     body: Raw,
 ) -> Answer {
     let address = Address::read(&app.service, segments)?;
-    let content = convert::content(&app.service, object_body(&headers, &body)?)?;
+    let content = object_body(&app.service, address.at(), &headers, &body)?;
     let terms = read::terms(&headers)?;
     let written = app.service.merge_object(&caller, address.at(), content, terms).await?;
     changed(&headers, &address, written)
@@ -165,12 +166,20 @@ async fn delete(
 }
 
 /// What an object is to be.
-fn object_body(headers: &HeaderMap, body: &Raw) -> Result<grid::ObjData, Refusal> {
+fn object_body(
+    service: &Service,
+    at: ObjectAt<'_>,
+    headers: &HeaderMap,
+    body: &Raw,
+) -> Result<ObjectContent, Refusal> {
     check_media(headers, ANSWERS)?;
     if body.media == PROTOBUF {
-        return from_protobuf(&body.bytes);
+        return Ok(convert::content(service, at, from_protobuf(&body.bytes)?)?);
     }
-    let ObjectBody { metadata: _, entries, entries_str, event } = object_from_json(&body.bytes)?;
+    let ObjectBody { metadata, entries, entries_str, event } = object_from_json(&body.bytes)?;
+    if let Some(claim) = metadata {
+        convert::check_claim(service, at, &claim)?;
+    }
     let mut data = grid::ObjData { event, ..grid::ObjData::default() };
     for (key, value) in entries {
         data.entries.insert(key, value.read().map_err(Refusal::invalid)?);
@@ -178,7 +187,7 @@ fn object_body(headers: &HeaderMap, body: &Raw) -> Result<grid::ObjData, Refusal
     for (key, value) in entries_str {
         data.entries_str.insert(key, value.read().map_err(Refusal::invalid)?);
     }
-    Ok(data)
+    Ok(convert::content(service, at, data)?)
 }
 
 /// The answer to a change of an object.

@@ -67,12 +67,12 @@ pub(super) async fn answer(
             Ok(convert::object(at, object).encode_to_vec())
         }
         What::Set => {
-            let content = convert::content(service, read(given)?)?;
+            let content = convert::content(service, at, read(given)?)?;
             let written = service.set_object(caller, at, content, asker.terms(UNSAID)).await?;
             Ok(convert::written(written).encode_to_vec())
         }
         What::Merge => {
-            let content = convert::content(service, read(given)?)?;
+            let content = convert::content(service, at, read(given)?)?;
             let object = service.merged_object(caller, at, content, asker.terms(UNSAID)).await?;
             Ok(convert::object(at, object).encode_to_vec())
         }
@@ -119,7 +119,7 @@ pub(super) async fn put(
     let at = ObjectAt { class: &class, partition, id: &id };
     match what {
         What::Object => {
-            let content = convert::content(service, read(payload)?)?;
+            let content = convert::content(service, at, read(payload)?)?;
             service.set_object(caller, at, content, asker.terms(UNSAID)).await?;
         }
         What::Entry(text) => {

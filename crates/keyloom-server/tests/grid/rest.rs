@@ -275,3 +275,44 @@ async fn o07_any_version_of_an_absent_object_is_a_failed_precondition_whatever_i
     assert_eq!(server.get(&object).await.problem(), "404 not_found", "nothing was created");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_object_that_says_of_itself_that_it_is_elsewhere_is_refused() {
+    let server = Server::start(GRID).await;
+    let path = "/api/class/order/1/objects/o";
+    let put = async |metadata: serde_json::Value| {
+        server.json(Method::PUT, path, &json!({ "metadata": metadata })).await
+    };
+    for (metadata, named) in [
+        (json!({ "cls_id": "other" }), "class"),
+        (json!({ "partition_id": 0 }), "partition"),
+        (json!({ "object_id": 7 }), "object"),
+        (json!({ "object_id_str": "p" }), "object"),
+        (json!({ "object_id": 7, "object_id_str": "o" }), "twice"),
+        (json!({ "more": 1 }), "more"),
+    ] {
+        let refused = put(metadata).await;
+        assert_eq!(refused.problem(), "400 invalid_argument");
+        assert!(refused.read()["detail"].as_str().unwrap().contains(named), "{refused:?}");
+    }
+    assert_eq!(server.get(path).await.problem(), "404 not_found");
+    assert_eq!(put(json!({ "object_id_str": "O" })).await.status, 201, "normalized as everywhere");
+    let mut object = server.get(path).await.read();
+    assert_eq!(put(object["metadata"].take()).await.status, 200, "what was read can be put back");
+    let metadata =
+        Some(grid::ObjMeta { cls_id: "order".to_owned(), partition_id: 2, ..Default::default() });
+    let object = grid::ObjData { metadata, ..Default::default() };
+    let headers = [("content-type", PROTOBUF)];
+    let refused = server.send(Method::PUT, path, &headers, &object.encode_to_vec()).await;
+    assert_eq!(refused.problem(), "400 invalid_argument");
+    let set = grid::SetObjectRequest {
+        cls_id: "order".to_owned(),
+        partition_id: 1,
+        object_id_str: Some("o".to_owned()),
+        object: Some(object),
+        ..Default::default()
+    };
+    let refused = server.data().set(set).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused:?}");
+    server.stop().await;
+}
