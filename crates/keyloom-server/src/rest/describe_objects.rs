@@ -10,6 +10,7 @@ use super::objects::PROTOBUF;
 const CLASS: &str = "/api/class/{class}";
 const OBJECT: &str = "/api/class/{class}/{partition}/objects/{id}";
 const VALUE: &str = "/api/class/{class}/{partition}/objects/{id}/values/{field}";
+const BATCH: &str = "/api/class/{class}/{partition}/objects/{id}/values/batch";
 
 const PAGE: &[Parameter] = &[
     query("prefix", Kind::Text, "Only ids or keys that begin so"),
@@ -100,26 +101,60 @@ fn objects() -> Vec<Operation> {
 }
 
 fn values() -> Vec<Operation> {
+    let mut all = vec![Operation {
+        path: "/api/class/{class}/{partition}/objects/{id}/values",
+        id: "listValues",
+        summary: "A page of the entries of an object, in the order of keys, or some of them",
+        parameters: [PAGE, &[query("key", Kind::Texts, "Only these, in this order")]].concat(),
+        answers: vec![ok(&[(JSON, "EntryPage")])],
+        problems: LIST,
+        ..PLAIN
+    }];
+    all.extend(value(
+        VALUE,
+        [
+            ("getValue", "One entry; digits are a number, anything else a string"),
+            ("setValue", "Set one entry: base64 in `data`, or any JSON"),
+            ("deleteValue", "Delete one entry"),
+        ],
+    ));
+    all.push(Operation {
+        method: "post",
+        path: BATCH,
+        id: "batchValues",
+        summary: "Set and delete entries in one commit",
+        parameters: vec![IF_MATCH, IF_ABSENT],
+        body: Some(Body { media: &[JSON, PROTOBUF], schema: "EntryBatchBody" }),
+        answers: vec![UPDATED, CREATED],
+        problems: WRITE,
+    });
+    all.extend(value(
+        BATCH,
+        [
+            ("getBatchValue", "The entry that is called batch"),
+            ("setBatchValue", "Set the entry that is called batch"),
+            ("deleteBatchValue", "Delete the entry that is called batch"),
+        ],
+    ));
+    all
+}
+
+/// What is done with one entry, each with its id and summary.
+fn value(
+    path: &'static str,
+    [get, set, delete]: [(&'static str, &'static str); 3],
+) -> [Operation; 3] {
     let shown = Success {
         status: 200,
         summary: "The entry",
         content: &[(JSON, "Entry"), (PROTOBUF, "")],
         headers: &[ETAG],
     };
-    vec![
+    [
         Operation {
-            path: "/api/class/{class}/{partition}/objects/{id}/values",
-            id: "listValues",
-            summary: "A page of the entries of an object, in the order of keys, or some of them",
-            parameters: [PAGE, &[query("key", Kind::Texts, "Only these, in this order")]].concat(),
-            answers: vec![ok(&[(JSON, "EntryPage")])],
-            problems: LIST,
-            ..PLAIN
-        },
-        Operation {
-            path: VALUE,
-            id: "getValue",
-            summary: "One entry; digits are a number, anything else a string",
+            path,
+            id: get.0,
+            summary: get.1,
             parameters: vec![IF_NEWER],
             answers: vec![shown, NOT_MODIFIED],
             problems: READ,
@@ -127,9 +162,9 @@ fn values() -> Vec<Operation> {
         },
         Operation {
             method: "put",
-            path: VALUE,
-            id: "setValue",
-            summary: "Set one entry: base64 in `data`, or any JSON",
+            path,
+            id: set.0,
+            summary: set.1,
             parameters: vec![IF_MATCH, IF_ABSENT],
             body: Some(Body { media: &[JSON, PROTOBUF], schema: "Value" }),
             answers: vec![UPDATED, CREATED],
@@ -137,24 +172,13 @@ fn values() -> Vec<Operation> {
         },
         Operation {
             method: "delete",
-            path: VALUE,
-            id: "deleteValue",
-            summary: "Delete one entry",
+            path,
+            id: delete.0,
+            summary: delete.1,
             parameters: vec![IF_MATCH, IF_ABSENT],
             answers: vec![UPDATED],
             problems: WRITE,
             ..PLAIN
-        },
-        Operation {
-            method: "post",
-            path: "/api/class/{class}/{partition}/objects/{id}/values/batch",
-            id: "batchValues",
-            summary: "Set and delete entries in one commit; an entry that is called batch is \
-                      addressed as %62atch",
-            parameters: vec![IF_MATCH, IF_ABSENT],
-            body: Some(Body { media: &[JSON, PROTOBUF], schema: "EntryBatchBody" }),
-            answers: vec![UPDATED, CREATED],
-            problems: WRITE,
         },
     ]
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, header};
 use axum::routing::{get, post};
 use keyloom_api::{self as api, EntryBatchBody, ValueBody, grid};
@@ -28,12 +29,34 @@ pub(super) fn routes() -> Vec<Route> {
     );
     let many = Route::new(
         "/api/class/{class}/{partition}/objects/{id}/values/batch",
-        &[Method::POST],
-        post(batch),
+        &[Method::POST, Method::GET, Method::PUT, Method::DELETE],
+        post(batch).get(show).put(put).delete(delete),
     );
     let list = "/api/class/{class}/{partition}/objects/{id}/values";
     let list = Route::new(list, &[Method::GET], get(page));
     vec![list, one.producing(ANSWERS), many.producing(ANSWERS)]
+}
+
+/// The name of an entry, and the address of batches.
+const BATCH: &str = "batch";
+
+/// Where an entry is. What is no batch is about the entry that has its name.
+struct Field {
+    object: (String, String, String),
+    field: String,
+}
+
+impl FromRequestParts<Arc<App>> for Field {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Field, Refusal> {
+        if parts.uri.path().ends_with("/values/batch") {
+            let At(object) = At::from_request_parts(parts, app).await?;
+            return Ok(Field { object, field: BATCH.to_owned() });
+        }
+        let At((class, partition, id, field)) = At::from_request_parts(parts, app).await?;
+        Ok(Field { object: (class, partition, id), field })
+    }
 }
 
 async fn page(
@@ -73,10 +96,10 @@ fn shown((key, val): (EntryKey, Val), version: u64) -> api::Entry {
 async fn show(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
-    At((class, partition, id, field)): At<(String, String, String, String)>,
+    Field { object, field }: Field,
     headers: HeaderMap,
 ) -> Answer {
-    let address = Address::read(&app.service, (class, partition, id))?;
+    let address = Address::read(&app.service, object)?;
     let key = app.service.entry_segment(&field)?;
     let read = app.service.entry(&caller, address.at(), &key).await?;
     if read::has_version(&headers, read.version) {
@@ -94,7 +117,7 @@ async fn show(
 async fn put(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
-    At((class, partition, id, field)): At<(String, String, String, String)>,
+    Field { object, field }: Field,
     headers: HeaderMap,
     body: Raw,
 ) -> Answer {
@@ -104,7 +127,7 @@ async fn put(
     } else {
         from_json::<ValueBody>(&body.bytes)?.read().map_err(Refusal::invalid)?
     };
-    let address = Address::read(&app.service, (class, partition, id))?;
+    let address = Address::read(&app.service, object)?;
     let entry = (app.service.entry_segment(&field)?, convert::val(value)?);
     let terms = read::terms(&headers)?;
     let written = app.service.set_entry(&caller, address.at(), entry, terms).await?;
@@ -114,10 +137,10 @@ async fn put(
 async fn delete(
     State(app): State<Arc<App>>,
     Caller(caller): Caller,
-    At((class, partition, id, field)): At<(String, String, String, String)>,
+    Field { object, field }: Field,
     headers: HeaderMap,
 ) -> Answer {
-    let address = Address::read(&app.service, (class, partition, id))?;
+    let address = Address::read(&app.service, object)?;
     let key = app.service.entry_segment(&field)?;
     let terms = read::terms(&headers)?;
     let written = app.service.delete_entry(&caller, address.at(), key, terms).await?;

@@ -316,3 +316,20 @@ async fn an_object_that_says_of_itself_that_it_is_elsewhere_is_refused() {
     assert_eq!(refused.code(), tonic::Code::InvalidArgument, "{refused:?}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_entry_that_is_called_batch_is_read_set_and_deleted_where_batches_are_sent() {
+    let server = Server::start(GRID).await;
+    let path = format!("{OBJECTS}/o/values/batch");
+    assert_eq!(server.json(Method::PUT, &path, &json!(7)).await.status, 201);
+    let found = server.get(&path).await.read();
+    assert_eq!((&found["key"], &found["data"]), (&json!("batch"), &json!("Nw==")));
+    assert_eq!(server.get(&format!("{OBJECTS}/o/values/%62atch")).await.read(), found);
+    let batch = json!({ "values": { "batch": 8, "other": 1 } });
+    assert_eq!(server.json(Method::POST, &path, &batch).await.status, 200);
+    assert_eq!(server.get(&path).await.read()["data"], "OA==");
+    assert_eq!(server.send(Method::DELETE, &path, &[], b"").await.status, 200);
+    assert_eq!(server.get(&path).await.problem(), "404 not_found");
+    assert_eq!(server.get(&format!("{OBJECTS}/o/values/other")).await.status, 200);
+    server.stop().await;
+}
