@@ -4,6 +4,7 @@ use hyper::Method;
 use keyloom_api::grid::oprc_function_client::OprcFunctionClient;
 use keyloom_api::grid::{self, EventType, ResponseStatus};
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tonic::Code;
 
 use crate::function::Function;
@@ -249,5 +250,34 @@ async fn dead_letters_are_shown_and_forgotten_where_they_are_and_nowhere_else() 
     ] {
         assert_eq!(server.get(path).await.problem(), expected, "{path}");
     }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_call_is_finished_although_its_caller_goes_away() {
+    let mut function = Function::start().await;
+    let server = Server::start(&function.schema(
+        r#"
+[classes.order.event.func_trigger.gate]
+on_complete = [{ class = "order", function = "told" }]
+"#,
+    ))
+    .await;
+    let mut stream = tokio::net::TcpStream::connect(server.address).await.unwrap();
+    let request = "POST /api/class/order/0/invokes/gate HTTP/1.1\r\nHost: localhost\r\n\
+                   Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    function.called(1).await;
+    drop(stream);
+    // The server has noticed that when it has nothing more to work on than this question.
+    loop {
+        let metrics = String::from_utf8(server.get("/metrics").await.body.to_vec()).unwrap();
+        if metrics.contains("keyloom_requests_in_flight 1\n") {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    function.gate.notify_one();
+    assert_eq!(function.called(2).await[1].function, "told");
     server.stop().await;
 }

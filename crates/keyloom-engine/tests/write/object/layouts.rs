@@ -169,6 +169,22 @@ fn o18_old_objects_count_once_they_were_counted() {
     grid.0.assert_sound();
 }
 
+#[test]
+fn o18_rewriting_makes_its_commits_smaller_where_objects_are_large() {
+    let grid = grid();
+    let mebibyte = "x".repeat((1 << 20) - 1);
+    // Twelve objects of four mebibytes are more than one commit holds.
+    for object in 0..12 {
+        let entries: Vec<(u32, &str)> = (0..4).map(|key| (key, mebibyte.as_str())).collect();
+        put_oldest(&grid, object, &entries);
+    }
+    grid.0.faults.reset();
+    assert_eq!(block_on(grid.0.engine.rewrite_legacy("order", &mut |_| {})).unwrap(), 12);
+    assert!(grid.0.faults.counts().commits > 2, "{:?}", grid.0.faults.counts());
+    assert_eq!(grid.0.keys(Space::LegacyObject).len(), 0);
+    assert_eq!(grid.entry("11", &number(3)), Some((7, Some(mebibyte))));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
