@@ -3,9 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test is a panic")]
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
+mod killable;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,6 +17,8 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::{Value as Json, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+
+use killable::Program;
 
 const SCHEMA: &str = r#"
 [collections.notes]
@@ -32,12 +33,6 @@ const CONNECTIONS: usize = 32;
 /// The program is killed when it has acknowledged so many writes, three times.
 const ACKNOWLEDGED: usize = 600;
 const ROUNDS: usize = 3;
-
-/// A running program; it is killed when it is dropped.
-struct Program {
-    child: Child,
-    address: String,
-}
 
 /// A connection of its own to a program.
 struct Connection {
@@ -54,21 +49,21 @@ struct Written {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn k3_what_was_acknowledged_survives_a_kill_under_load_from_32_connections() {
-    for engine in ["redb", "fjall"] {
+    for store in ["engine=redb", "engine=fjall"] {
         let folder = tempfile::tempdir().unwrap();
         let mut all = Vec::new();
         for round in 0..ROUNDS {
-            let program = Program::start(folder.path(), engine);
+            let program = Program::start(folder.path(), store, SCHEMA);
             all.extend(write_until_killed(program, round).await);
         }
-        let program = Program::start(folder.path(), engine);
+        let program = Program::start(folder.path(), store, SCHEMA);
         let expected: usize = all.iter().map(Written::documents).sum();
         let mut readers = JoinSet::new();
         for written in all {
-            readers.spawn(check(program.connect(), written));
+            readers.spawn(check(Connection::to(&program), written));
         }
         readers.join_all().await;
-        let connection = program.connect();
+        let connection = Connection::to(&program);
         let info = connection.ask("GET", "/v1/collections/notes", &Json::Null).await.unwrap();
         assert_eq!(info.1["documents"], expected, "a retried create is no duplicate");
         let report = connection.ask("POST", "/v1/check", &json!({})).await.unwrap();
@@ -77,12 +72,12 @@ async fn k3_what_was_acknowledged_survives_a_kill_under_load_from_32_connections
 }
 
 /// Writes from all connections and kills the program in the middle of it.
-async fn write_until_killed(mut program: Program, round: usize) -> Vec<Written> {
+async fn write_until_killed(program: Program, round: usize) -> Vec<Written> {
     let (count, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
     let mut writers = JoinSet::new();
     for writer in 0..CONNECTIONS {
         let (connection, count, enough) =
-            (program.connect(), Arc::clone(&count), Arc::clone(&enough));
+            (Connection::to(&program), Arc::clone(&count), Arc::clone(&enough));
         writers.spawn(async move {
             let mut written = Written::default();
             loop {
@@ -100,7 +95,7 @@ async fn write_until_killed(mut program: Program, round: usize) -> Vec<Written> 
         });
     }
     enough.notified().await;
-    program.child.kill().unwrap();
+    drop(program);
     writers.join_all().await
 }
 
@@ -129,39 +124,12 @@ impl Written {
     }
 }
 
-impl Program {
-    /// Starts the program on any free port, and waits for the line that says which.
-    fn start(folder: &Path, engine: &str) -> Program {
-        let schema = folder.join("notes.toml");
-        std::fs::write(&schema, SCHEMA).unwrap();
-        let store = format!("embedded:{}?engine={engine}", folder.join("data").display());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_keyloom"))
-            .args(["--store", &store, "serve", "--listen", "127.0.0.1:0", "--schema"])
-            .arg(schema)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split("http://").nth(1).expect("the address is printed").trim();
-        Program { address: address.to_owned(), child }
-    }
-
-    fn connect(&self) -> Connection {
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        Connection { client, address: self.address.clone() }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // It may be dead already, which is fine.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Connection {
+    fn to(program: &Program) -> Connection {
+        let client = Client::builder(TokioExecutor::new()).build_http();
+        Connection { client, address: program.address.clone() }
+    }
+
     /// Creates a note; `None` if the connection broke before the answer.
     async fn create(&self, id: &str) -> Option<(StatusCode, Json)> {
         let writer: u64 = id.split('-').nth(1).unwrap().parse().unwrap();

@@ -4,11 +4,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test is a panic")]
 
+mod killable;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use keyloom_api::grid::data_service_client::DataServiceClient;
@@ -25,6 +24,9 @@ use tonic::transport::Endpoint;
 use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status};
 
+use killable::Program;
+
+const STORE: &str = "engine=fjall&durability=buffered";
 const PARTITIONS: u32 = 4;
 const CHANGES: u64 = 2_500;
 const KILLS: usize = 5;
@@ -53,7 +55,7 @@ async fn o14_o15_every_change_is_delivered_in_order_though_function_and_server_f
         .serve_with_incoming(TcpIncoming::from(listener));
     tokio::spawn(async move { server.await.unwrap() });
 
-    let mut program = Program::start(folder.path(), &schema);
+    let mut program = Program::start(folder.path(), STORE, &schema);
     let (moved, address) = watch::channel(program.address.clone());
     let mut writers = JoinSet::new();
     for partition in 0..PARTITIONS {
@@ -64,7 +66,7 @@ async fn o14_o15_every_change_is_delivered_in_order_though_function_and_server_f
         let enough = all * kill as u64 / (KILLS as u64 + 1);
         delivered.wait_for(|delivered| count(delivered) >= enough).await.unwrap();
         drop(program);
-        program = Program::start(folder.path(), &schema);
+        program = Program::start(folder.path(), STORE, &schema);
         moved.send(program.address.clone()).unwrap();
     }
     writers.join_all().await;
@@ -167,39 +169,5 @@ impl OprcFunction for Function {
         _: Request<ObjectInvocationRequest>,
     ) -> Result<Response<InvocationResponse>, Status> {
         Err(Status::unimplemented("it is called on no object"))
-    }
-}
-
-/// A running program; it is killed when it is dropped.
-struct Program {
-    child: Child,
-    address: String,
-}
-
-impl Program {
-    /// Starts the program on any free port, and waits for the line that says which.
-    fn start(folder: &Path, schema: &str) -> Program {
-        let file = folder.join("grid.toml");
-        std::fs::write(&file, schema).unwrap();
-        let data = folder.join("data");
-        let store = format!("embedded:{}?engine=fjall&durability=buffered", data.display());
-        let mut child = Command::new(env!("CARGO_BIN_EXE_keyloom"))
-            .args(["--store", &store, "serve", "--listen", "127.0.0.1:0", "--log", "error"])
-            .arg("--schema")
-            .arg(file)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split("http://").nth(1).expect("the address is printed").trim();
-        Program { address: address.to_owned(), child }
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
