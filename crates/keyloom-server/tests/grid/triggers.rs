@@ -281,3 +281,29 @@ on_complete = [{ class = "order", function = "told" }]
     assert_eq!(function.called(2).await[1].function, "told");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn d1_partitions_whose_function_is_down_do_not_hold_up_the_others_however_many_they_are() {
+    let mut function = Function::start().await;
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let schema = function.schema(&format!(
+        r#"
+[classes.order.event.data_trigger]
+1.on_create = [{{ class = "order", function = "down" }}]
+2.on_create = [{{ class = "order", function = "notify" }}]
+[classes.order.functions.down]
+url = "http://{free}"
+"#
+    ));
+    let server = Server::start(&schema.replace("partitions = 4", "partitions = 100")).await;
+    for partition in 0..100 {
+        // All but the last one trigger what nobody answers: more than are delivered at once.
+        let entry = if partition < 99 { 1 } else { 2 };
+        let path = format!("/api/class/order/{partition}/objects/o/values/{entry}");
+        assert_eq!(server.json(Method::PUT, &path, &json!(partition)).await.status, 201);
+    }
+    assert_eq!(function.called(1).await.len(), 1);
+    let waiting = server.get("/api/class/order").await.read();
+    assert_eq!(waiting["partitions"][0]["waiting_events"], 1, "it is tried again");
+    server.stop().await;
+}
