@@ -17,8 +17,8 @@ use super::{ObjectAt, Val};
 use crate::catalog::Class;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::limits::{HIDDEN_OBJECTS_MAX, LARGE_VALUES_PAGE, PAGE_BYTES_MAX, PAGE_LIMIT_MAX};
-use crate::query::{read_list_cursor, write_list_cursor};
+use crate::limits::{HIDDEN_OBJECTS_MAX, LARGE_VALUES_PAGE, PAGE_BYTES_MAX};
+use crate::query::{check_limit, read_list_cursor, write_list_cursor};
 
 /// Which objects are listed.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ pub struct EntryPage {
 impl Engine {
     /// Objects of a partition.
     pub async fn list_objects(&self, list: ObjectList<'_>) -> Result<ObjectPage, Error> {
-        check_limit(list.limit)?;
+        check_limit(Some(list.limit))?;
         let catalog = self.catalog();
         let class = catalog.class(list.class)?;
         let partition = class.partition(list.partition).map_err(Error::invalid)?;
@@ -124,7 +124,7 @@ impl Engine {
         at: ObjectAt<'_>,
         list: EntryList<'_>,
     ) -> Result<Option<EntryPage>, Error> {
-        check_limit(list.limit)?;
+        check_limit(Some(list.limit))?;
         let (object, _) = self.object_keys(at)?;
         let prefix = normal_prefix(list.prefix)?;
         let (from, to) =
@@ -363,18 +363,6 @@ fn normal_prefix(prefix: &str) -> Result<String, Error> {
     }
     let normal = StringId::parse(prefix, STRING_ID_LIMIT_MAX);
     normal.map(|prefix| prefix.to_string()).map_err(|error| Error::invalid(error.to_string()))
-}
-
-/// Refuses a page of no results, or of too many.
-pub(super) fn check_limit(limit: usize) -> Result<(), Error> {
-    match limit {
-        0 => Err(Error::invalid(format!("the limit of a page is 1 to {PAGE_LIMIT_MAX}"))),
-        1..=PAGE_LIMIT_MAX => Ok(()),
-        _ => {
-            let what = "results of a page".to_owned();
-            Err(Error::LimitExceeded { what, found: limit, max: PAGE_LIMIT_MAX })
-        }
-    }
 }
 
 /// What tells one list from all others.

@@ -26,7 +26,6 @@ use keyloom_store::{
 
 use super::counter::{Counted, add_count, counter_key, read_events};
 use super::envelope::{read_event, write_event};
-use super::list::check_limit;
 use super::trigger::Ended;
 use crate::catalog::Class;
 use crate::engine::Engine;
@@ -36,6 +35,7 @@ use crate::limits::{
     OUTBOX_EVENTS_MAX, REPLAN_ATTEMPTS_MAX, TRIGGER_DEPTH_MAX,
 };
 use crate::pause::pause;
+use crate::query::check_limit;
 use crate::schema::TriggerTarget;
 
 const SEQUENCE: u8 = 0;
@@ -227,7 +227,7 @@ impl Engine {
         range: &KeyRange,
         limit: usize,
     ) -> Result<EventPage, Error> {
-        check_limit(limit)?;
+        check_limit(Some(limit))?;
         let options = ScanOptions { direction: Direction::Forward, limit: limit + 1 };
         let mut scan = self.store.snapshot().await?.scan(range, options).await?;
         let (mut items, mut bytes) = (Vec::new(), 0);

@@ -163,9 +163,10 @@ impl Request {
 pub(crate) fn check_limit(limit: Option<usize>) -> Result<usize, Error> {
     match limit {
         None => Ok(PAGE_LIMIT_DEFAULT),
+        Some(0) => Err(Error::invalid(format!("the limit of a page is 1 to {PAGE_LIMIT_MAX}"))),
         Some(limit) if limit <= PAGE_LIMIT_MAX => Ok(limit),
         Some(found) => {
-            let what = "limit of a page".to_owned();
+            let what = "results of a page".to_owned();
             Err(Error::LimitExceeded { what, found, max: PAGE_LIMIT_MAX })
         }
     }

@@ -333,10 +333,9 @@ fn conditions_that_exclude_each_other_are_an_empty_page_without_reads() {
 }
 
 #[test]
-fn a_limit_of_zero_is_an_empty_page_that_reads_nothing() {
-    let database = filled();
-    let page = database.query("approvals", &json!({"limit": 0}));
-    assert_eq!((page.items.len(), page.next, page.cost.keys_read), (0, None, 0));
+fn a_page_has_at_least_one_result() {
+    let refused = filled().try_query("approvals", &json!({"limit": 0})).unwrap_err();
+    assert_eq!(refused.to_string(), "the limit of a page is 1 to 1000");
 }
 
 #[test]

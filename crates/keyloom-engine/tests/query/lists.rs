@@ -355,9 +355,8 @@ fn pages_are_counted_where_the_page_holds_all_and_only_there() {
     assert_eq!((some.items_page, some.matches_length, some.matches_pages), (Some(0), None, None));
     let none = database.list("notes", &by_key("^x"));
     assert_eq!((none.matches_length, none.matches_pages), (Some(0), Some(0)));
-    let zero = database.list("notes", &List { limit: Some(0), ..List::default() });
-    assert_eq!((zero.items_length, zero.next, zero.matches_length), (0, None, None));
-    assert_eq!(zero.cost.keys_read, 0);
+    let zero = database.try_list("notes", &List { limit: Some(0), ..List::default() });
+    assert_eq!(zero.unwrap_err().to_string(), "the limit of a page is 1 to 1000");
 }
 
 #[test]
