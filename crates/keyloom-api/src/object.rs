@@ -256,7 +256,7 @@ pub struct Invoked {
     pub payload: Option<String>,
     /// `OKAY`, `INVALID_REQUEST`, `APP_ERROR` or `SYSTEM_ERROR`.
     pub status: String,
-    /// More about it; `error` says what went wrong, and `keyloom-code` why it was not called at all.
+    /// More about it; `error` says what went wrong, `keyloom-code` why it was not called at all.
     #[schema(value_type = Object)]
     pub headers: BTreeMap<String, String>,
     /// By which the result of an asynchronous invocation is asked for.
