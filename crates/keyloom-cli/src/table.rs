@@ -136,7 +136,7 @@ mod tests {
         table.row(["order:01M7J1AQXXXXXXXXXXXXXXXXXX", "a rather long text"]);
         assert_eq!(
             table.lines(Some(42)).last().unwrap(),
-            "order:01M7J1AQXXXXXXXXXXXXXXXXXX  a rath…"
+            "order:01M7J1AQXXXXXXXXXXXXXXXXXX  a rathe…"
         );
         assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…  a rathe…");
     }

@@ -4,7 +4,7 @@
 //!     not for a terminal's reader: `keyloom token create ann > token`.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write as _};
 
 use keyloom_api::{Right, Role, Scopes, Token, TokenBody};
 use keyloom_server::times;
@@ -39,17 +39,24 @@ async fn make(session: &mut Session<'_>, create: TokenCreate) -> Result<(), Fail
     }
 }
 
-/// Says on standard error what was made, so that the secret stays alone on standard output.
-fn tell(Token { subject, role, scopes, .. }: &Token) {
+/// Says to people on standard error what was made; the secret stays alone on standard output.
+fn tell(token: &Token) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        // If it is closed, nobody wants to know.
+        let _ = writeln!(terminal, "{}", told(token));
+    }
+}
+
+/// What a token is.
+fn told(Token { subject, role, scopes, .. }: &Token) -> String {
     let whose = match role {
         Role::Admin => "an administrator",
         Role::User => "a user; add --admin for an administrator",
     };
     let scopes: Vec<String> = scopes.iter().map(scope).collect();
     let what = if scopes.is_empty() { "everything".to_owned() } else { scopes.join(" ") };
-    let line = format!("the token of {}, {whose}; it is for {}", visible(subject), visible(&what));
-    // If standard error is closed, nobody wants to know.
-    let _ = writeln!(std::io::stderr().lock(), "{line}");
+    format!("the token of {}, {whose}; it is for {}", visible(subject), visible(&what))
 }
 
 async fn list(session: &mut Session<'_>) -> Result<(), Failure> {
@@ -134,6 +141,23 @@ fn time(text: &str) -> Result<u64, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_told_whose_token_it_is() {
+        let token = |role, scope: &[&str]| Token {
+            id: "1".to_owned(),
+            subject: "ann".to_owned(),
+            role,
+            scopes: scopes(&scope.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>())
+                .unwrap(),
+            created_at: 1,
+            expires_at: None,
+        };
+        let root = "the token of ann, an administrator; it is for everything";
+        assert_eq!(told(&token(Role::Admin, &[])), root);
+        let user = "the token of ann, a user; add --admin for an administrator; it is for a=read";
+        assert_eq!(told(&token(Role::User, &["a=read"])), user);
+    }
 
     #[test]
     fn a_scope_is_read_as_it_is_shown() {

@@ -202,7 +202,7 @@ fn j12_deleting_by_filter_deletes_mine_and_leaves_those_of_others() {
         assert_eq!(server.send("POST", &documents("notes"), Some(token), Some(&new)).status, 201);
     }
     let path = "/v1/collections/notes/delete";
-    let deleted = server.send("POST", path, Some(&ann), Some(&json!({})));
+    let deleted = server.send("POST", path, Some(&ann), Some(&json!({"any": [{}]})));
     assert_eq!((deleted.status, &deleted.body["deleted"]), (200, &json!(5)), "{deleted:?}");
     let left = server.send("GET", &documents("notes"), None, None);
     assert_eq!(left.body["items"].as_array().unwrap().len(), 6);
@@ -309,7 +309,7 @@ fn routes() -> Vec<(&'static str, &'static str, Option<Json>, bool)> {
         ("POST", "/v1/collections/notes/count", body(json!({})), false),
         ("POST", "/v1/collections/notes/exists", body(json!({})), false),
         ("POST", "/v1/collections/notes/list", body(json!({})), false),
-        ("POST", "/v1/collections/notes/delete", body(json!({})), false),
+        ("POST", "/v1/collections/notes/delete", body(json!({"any": [{}]})), false),
         ("GET", "/v1/collections/notes/keys", None, false),
         ("POST", "/v1/batch", body(json!({"operations": [operation]})), false),
         ("PUT", "/v1/schema", body(json!({"collections": {}})), true),

@@ -16,7 +16,7 @@ fn a_command_on_no_database_says_how_to_make_one_and_makes_none() {
         &["check"],
     ] {
         let error = database.run(line).refused("there is no database in ");
-        assert!(error.contains("create one with `keyloom schema apply FILE`"), "{error}");
+        assert!(error.contains("create one with `keyloom schema apply FILE --data "), "{error}");
         assert!(!database.data().exists(), "{line:?}");
     }
 }

@@ -200,9 +200,9 @@ fn what_is_no_template_is_pointed_at() {
             invalid key template: a field name is expected here
               k_{a{id}}
                   ^ use letters, digits and _, and no digit at the beginning
-            invalid key template: there is no field "nobody"
+            invalid key template: there is no field "nobody" that can be in a key
               k_{nobody}
-                 ^ declare it, or correct the name
+                 ^ declare it with a type that keys take, or correct the name
         "#]],
     );
 }

@@ -43,7 +43,11 @@ fn references_to_other_collections() {
                   unique.b = \"{b}\"\nunique.both = \"both:{a}:{b}\"\n";
     for (reference, expected) in [
         ("x.b", "there is no collection `x`"),
-        ("t.x", "`t` has no unique claim `x`"),
+        (
+            "t.x",
+            "`t` has no unique claim `x`: a reference names one, so add it under \
+             [collections.t.unique]",
+        ),
         ("t.b", "`t.b` is a i64"),
         ("t.both", "`t.both` has several fields: refer to one with one"),
     ] {
