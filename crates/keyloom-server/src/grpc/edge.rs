@@ -105,10 +105,14 @@ async fn answer(
     let (parts, body) = work(app, methods, parts, message, time).await.into_parts();
     // All of it is there: how large it is decides whether it can be held until it is sent.
     let whole = body.collect().await.map_err(|status| Refusal::invalid(status.message()))?;
-    let trailers = whole.trailers().cloned().map(Ok);
+    let trailers = whole.trailers().cloned();
     let mut answer = Response::from_parts(parts, Full::new(whole.to_bytes()));
     app.room.depart(&mut answer, is_safe)?;
-    Ok(answer.map(|body| tonic::body::Body::new(body.with_trailers(ready(trailers)))))
+    Ok(answer.map(|body| match trailers {
+        Some(trailers) => tonic::body::Body::new(body.with_trailers(ready(Some(Ok(trailers))))),
+        // What is refused ends with its headers, and clients look for the status there.
+        None => tonic::body::Body::new(body),
+    }))
 }
 
 async fn work(

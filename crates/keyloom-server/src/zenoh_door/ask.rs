@@ -13,6 +13,7 @@ use zenoh::sample::Sample;
 
 use super::key::{Key, What};
 use super::{Desk, note};
+use crate::edge::no_place;
 use crate::functions::refused;
 use crate::grid as convert;
 use crate::rest::Refusal;
@@ -155,7 +156,7 @@ pub(super) fn invoke_later(desk: Arc<Desk>, key: Key, sample: Sample) {
         let place = result_place(&desk, &key);
         let called = match desk.app.places.try_acquire() {
             Ok(_place) => call(&desk, key, &sample).await,
-            Err(_) => Err(Refusal::busy("the server has as many requests as it can work on")),
+            Err(_) => Err(no_place()),
         };
         let answer = match called {
             Ok(answer) => answer,

@@ -30,6 +30,7 @@ use zenoh::sample::{Locality, Sample, SampleKind};
 
 use crate::app::App;
 use crate::caller::is_loopback;
+use crate::edge::no_place;
 use crate::grid::{self as convert, identity};
 use crate::limits::{ZENOH_CHANGES_PAGE, ZENOH_PAUSE};
 use crate::listen::ServeError;
@@ -172,7 +173,7 @@ async fn reply(desk: Arc<Desk>, query: Query) {
                 "the deadline has passed, and a change may still happen: read before you retry",
             )),
         },
-        Err(_) => Err(Refusal::busy("the server has as many requests as it can work on")),
+        Err(_) => Err(no_place()),
     };
     let sent = match answered {
         Ok(bytes) => query.reply(query.key_expr().clone(), bytes).await,

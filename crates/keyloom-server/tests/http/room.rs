@@ -7,7 +7,7 @@ use axum::body::Bytes;
 use axum::http::{Method, Request, Response};
 use futures_util::future::{Either, select};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use keyloom_api::grid::SingleKeyRequest;
@@ -191,6 +191,7 @@ async fn answers_of_calls_that_nobody_takes_hold_no_more_either() {
     assert_eq!(status(&first.1), None);
     let refused = ask_and_wait(&server, call()).await;
     assert_eq!(status(&refused.1).as_deref(), Some("14"));
+    assert!(refused.1.body().is_end_stream(), "a status in the headers is the end");
     drop(first);
     let answered = async { while status(&ask_and_wait(&server, call()).await.1).is_some() {} };
     timeout(PATIENCE, answered).await.unwrap();
