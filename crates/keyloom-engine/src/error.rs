@@ -97,10 +97,7 @@ pub enum Error {
         stored: Option<u64>,
     },
     /// The document exists, and the caller did not say which version the change is based on.
-    #[error(
-        "`{key}` exists at version {stored}: name the version your change is based on, or `*` (as \
-         If-Match, if_version or --if-version)"
-    )]
+    #[error("`{key}` exists at version {stored}: name the version your change is based on, or `*`")]
     PreconditionRequired {
         /// The key of the document.
         key: String,
