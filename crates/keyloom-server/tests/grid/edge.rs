@@ -116,7 +116,6 @@ async fn a_message_that_cannot_be_read_is_an_argument_error() {
         let path = "/oprc.DataService/Get";
         let answer = server.send(Method::POST, path, &headers, &body).await;
         assert_eq!(answer.header("grpc-status"), "3", "{message:?}: {answer:?}");
-        assert_eq!(answer.header("content-length"), "0", "the headers are all of it");
     }
     server.stop().await;
 }
