@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Body as _;
@@ -77,8 +77,7 @@ pub(crate) async fn pass(State(passage): State<Passage>, request: Request, next:
 /// Lets a request through once it is all here and has a place.
 async fn work(passage: &Passage, request: Request, next: Next) -> Result<Response, Refusal> {
     let app = &*passage.app;
-    let is_admitted = passage.is_always_answered() || app.places.available_permits() > 0;
-    if !is_admitted {
+    if app.places.available_permits() == 0 && !passage.is_always_answered() {
         return Err(no_place());
     }
     if let Some(answer) = passage.answer(request.method(), request.headers()) {
@@ -91,7 +90,7 @@ async fn work(passage: &Passage, request: Request, next: Next) -> Result<Respons
         Err(_) if passage.is_always_answered() => None,
         Err(_) => return Err(no_place()),
     };
-    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    let is_safe = passage.is_safe(request.method());
     let mut response = in_time(passage.deadline(), is_safe, next.run(request)).await;
     app.room.depart(&mut response, is_safe)?;
     Ok(response)

@@ -57,12 +57,9 @@ impl Traffic {
             return;
         }
         loop {
-            let (taken, asked) = (self.taken(), self.asked.load(Ordering::Relaxed));
-            let is_sending = self.large.load(Ordering::Relaxed) > 0;
+            let (is_sending, taken) = (self.is_sending(), self.taken());
             sleep(answer_timeout).await;
-            let is_still = self.large.load(Ordering::Relaxed) > 0
-                && (taken, asked) == (self.taken(), self.asked.load(Ordering::Relaxed));
-            if is_sending && is_still {
+            if is_sending && self.is_sending() && taken == self.taken() {
                 return;
             }
         }
@@ -76,6 +73,10 @@ impl Traffic {
                 return;
             }
         }
+    }
+
+    fn is_sending(&self) -> bool {
+        self.large.load(Ordering::Relaxed) > 0
     }
 
     fn taken(&self) -> usize {

@@ -74,7 +74,12 @@ impl Services {
             .max_decoding_message_size(app.config.body_bytes_max);
         let functions = OprcFunctionServer::new(Functions { app: Arc::clone(&app) })
             .max_decoding_message_size(app.config.body_bytes_max);
-        let services = [unary(data), unary(functions), streaming(healths), streaming(reflection)];
+        let services = [
+            named(data),
+            named(functions),
+            streaming(named(healths)),
+            streaming(named(reflection)),
+        ];
         let services = Services { app, health, services };
         services.tell(ServingStatus::Serving).await;
         services
@@ -105,8 +110,8 @@ impl Services {
     }
 }
 
-/// A service of which each call is one message, and each answer one.
-fn unary<S>(service: S) -> Named
+/// A service of which each call is one message, and each answer one or a page.
+fn named<S>(service: S) -> Named
 where
     S: Service<Request<Asked>, Response = Response<tonic::body::Body>, Error = Infallible>
         + NamedService
@@ -119,18 +124,9 @@ where
     Named { name: S::NAME, methods: Methods::new(service), is_stream: false }
 }
 
-/// A service with streams of messages.
-fn streaming<S>(service: S) -> Named
-where
-    S: Service<Request<Asked>, Response = Response<tonic::body::Body>, Error = Infallible>
-        + NamedService
-        + Clone
-        + Send
-        + Sync
-        + 'static,
-    S::Future: Send + 'static,
-{
-    Named { is_stream: true, ..unary(service) }
+/// The same service, with streams of messages.
+fn streaming(service: Named) -> Named {
+    Named { is_stream: true, ..service }
 }
 
 /// The service that a path names: `/service/method`.

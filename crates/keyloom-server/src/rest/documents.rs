@@ -24,7 +24,7 @@ pub(super) fn routes() -> Vec<Route> {
             &[Method::GET, Method::POST],
             get(query).post(create),
         ),
-        Route::new("/v1/collections/{collection}/get", &[Method::POST], post(get_many)),
+        Route::new("/v1/collections/{collection}/get", &[Method::POST], post(get_many)).question(),
         Route::new("/v1/collections/{collection}/delete", &[Method::POST], post(delete_many)),
     ]
 }

@@ -23,18 +23,21 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/collections/{collection}/query",
             &[Method::POST],
             question(Question::Query),
-        ),
+        )
+        .question(),
         Route::new(
             "/v1/collections/{collection}/count",
             &[Method::POST],
             question(Question::Count),
-        ),
+        )
+        .question(),
         Route::new(
             "/v1/collections/{collection}/exists",
             &[Method::POST],
             question(Question::Exists),
-        ),
-        Route::new("/v1/collections/{collection}/list", &[Method::POST], post(list)),
+        )
+        .question(),
+        Route::new("/v1/collections/{collection}/list", &[Method::POST], post(list)).question(),
         Route::new("/v1/collections/{collection}/keys", &[Method::GET], get(keys)),
     ]
 }

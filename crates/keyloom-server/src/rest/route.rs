@@ -25,6 +25,8 @@ pub(crate) struct Route {
     methods: &'static [Method],
     produces: &'static [&'static str],
     work: Work,
+    /// Whether it only asks, also by `POST`.
+    is_question: bool,
 }
 
 /// How long the work of a route may take.
@@ -45,6 +47,7 @@ pub(crate) struct Passage {
     methods: &'static [Method],
     produces: &'static [&'static str],
     work: Work,
+    is_question: bool,
 }
 
 impl Route {
@@ -54,17 +57,29 @@ impl Route {
         methods: &'static [Method],
         handlers: MethodRouter<Arc<App>>,
     ) -> Route {
-        Route { path, handlers, methods, produces: &[JSON], work: Work::Short }
+        Route { path, handlers, methods, produces: &[JSON], work: Work::Short, is_question: false }
     }
 
     /// Whatever is no route.
     pub(super) fn unknown(handlers: MethodRouter<Arc<App>>) -> Route {
-        Route { path: "", handlers, methods: &[], produces: &[], work: Work::Short }
+        Route {
+            path: "",
+            handlers,
+            methods: &[],
+            produces: &[],
+            work: Work::Short,
+            is_question: false,
+        }
     }
 
     /// The same route with other answers.
     pub(super) fn producing(self, produces: &'static [&'static str]) -> Route {
         Route { produces, ..self }
+    }
+
+    /// The same route, which only asks, also by `POST`.
+    pub(super) fn question(self) -> Route {
+        Route { is_question: true, ..self }
     }
 
     /// The same route, answered also when there is no place for another request.
@@ -89,8 +104,9 @@ impl Route {
 
     /// The route as the router takes it.
     pub(super) fn build(self, app: &Arc<App>) -> (&'static str, MethodRouter<Arc<App>>) {
-        let Route { path, handlers, methods, produces, work } = self;
-        let passage = Passage { app: Arc::clone(app), path, methods, produces, work };
+        let Route { path, handlers, methods, produces, work, is_question } = self;
+        let app = Arc::clone(app);
+        let passage = Passage { app, path, methods, produces, work, is_question };
         (path, handlers.layer(from_fn_with_state(passage, pass)))
     }
 }
@@ -125,6 +141,11 @@ impl Passage {
             Work::Short | Work::Always => self.app.config.deadline,
             Work::Long => self.app.config.long_deadline,
         }
+    }
+
+    /// Whether a request changes nothing.
+    pub(crate) fn is_safe(&self, method: &Method) -> bool {
+        self.is_question || matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
     }
 
     /// Whether requests are answered although there is no place for them.

@@ -159,6 +159,9 @@ async fn answers_that_nobody_takes_hold_no_more_than_there_is_room_for() {
     let large = format!("{ALL}/note%3Alarge");
     let stuck = stuck(&server, &large).await;
     assert_eq!(server.get(&large).await.refusal(), "503 unavailable");
+    let query = json!({ "where": { "id": "large" } });
+    let page = server.post("/v1/collections/notes/query", &query).await;
+    assert_eq!(page.refusal(), "503 unavailable");
     // What is small is told, and what was changed too.
     assert_eq!(server.get(&format!("{ALL}/note%3Asmall")).await.status, 200);
     assert_eq!(server.post(ALL, &note("larger", 300_000)).await.status, 201);
@@ -210,6 +213,21 @@ async fn a_client_that_takes_nothing_loses_its_connection() {
     let large = format!("{ALL}/note%3Alarge");
     let _stuck = stuck(&server, &large).await;
     until(&server, &large, 200).await;
+}
+
+#[tokio::test]
+async fn a_connection_says_how_many_calls_it_takes_at_once() {
+    let server = Server::start(NOTES).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    // The preface of HTTP/2, and no settings.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    let mut settings = vec![0; usize::from(head[2])];
+    stream.read_exact(&mut settings).await.unwrap();
+    let max = keyloom_server::limits::STREAMS_MAX.to_be_bytes();
+    let said = settings.chunks(6).find(|setting| setting[..2] == [0, 3]).unwrap();
+    assert_eq!(said[2..], max);
 }
 
 #[tokio::test]
