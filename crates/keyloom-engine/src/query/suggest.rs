@@ -142,7 +142,12 @@ fn draft(
     };
     let fixed = super::fit::fixed(branches);
     let ordered = ordered.filter(|source| !fixed.contains(source));
-    let apart: Vec<Source> = ordered.into_iter().chain(request.distinct).collect();
+    let mut apart: Vec<Source> = ordered.into_iter().chain(request.distinct).collect();
+    if branches.len() > 1 && apart.is_empty() && ranged_source(branch).is_none() {
+        // A union without an order is merged by the keys: what they begin with stays in the tail.
+        let key = collection.key.sources.iter();
+        apart.extend(key.into_iter().find(|source| !fixed.contains(source)));
+    }
     let mut parts = equalities(branch, &apart);
     let bound = parts.len();
     let push = |parts: &mut Vec<Part>, source: Source| {

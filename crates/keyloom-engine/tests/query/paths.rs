@@ -217,3 +217,39 @@ fn an_index_that_is_still_built_is_named_and_not_read() {
     block_on(database.engine.apply_schema(&schema, &mut |_| {})).unwrap();
     assert_eq!(ids(&database, &query), [0, 1]);
 }
+
+#[test]
+fn the_keys_of_a_union_that_asks_for_a_document_key_are_named() {
+    let database = notes(&[
+        json!({"tags": ["red"], "kind": "b"}),
+        json!({"tags": ["red"], "kind": "c"}),
+        json!({"kind": "b"}),
+    ]);
+    let union = json!({"where": {"kind": {"in": ["b", "c"]}},
+        "any": [{"tags": "red", "id": 1}, {"kind": "b", "title": "title"}]});
+    let mut schema = SCHEMA.to_owned();
+    for (name, suggested) in [
+        ("by_tag", "notes:kind_tags:{kind}:{tags[]}:{id}"),
+        ("by_title", "notes:kind_title:{kind}:{title}:{id}"),
+    ] {
+        let refused = database.refused("notes", &union);
+        assert_eq!(refused.suggest, suggested);
+        schema.push_str(&format!("{name} = \"{suggested}\"\n"));
+        database.apply(&schema);
+    }
+    assert_eq!(ids(&database, &union), [0, 1, 2]);
+}
+
+#[test]
+fn whether_there_is_any_group_is_told_by_the_ranges_of_the_groups() {
+    let groups = "by_tag = \"kt:{tags[]}:{kind}:{title}:{id}\"\nby_title = \"tk:{title}:{kind}:{title}:{id}\"\n";
+    let database = Database::open(&format!("{SCHEMA}{groups}"));
+    let union = json!({"any": [{"tags": "red"}, {"title": "title"}], "distinct": "kind"});
+    assert!(database.query("notes", &union).items.is_empty());
+    assert!(!database.exists("notes", &union).exists);
+    let note = json!({"id": 7, "kind": "b", "title": "title", "at": 0});
+    database.put("notes", &note);
+    let existence = database.exists("notes", &union);
+    assert!(existence.exists, "{}", existence.plan);
+    assert_eq!(existence.cost.keys_read, 1);
+}
