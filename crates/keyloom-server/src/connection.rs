@@ -26,6 +26,7 @@ use tracing::debug;
 
 use crate::app::App;
 use crate::caller::Peer;
+use crate::gathered::Gathered;
 use crate::leaving::Traffic;
 use crate::limits::{HANDSHAKE_TIMEOUT, KEEP_ALIVE, STREAMS_MAX};
 use crate::room::Claim;
@@ -84,7 +85,9 @@ impl Connection {
             .timer(TokioTimer::new())
             .keep_alive_interval(Some(KEEP_ALIVE))
             .max_concurrent_streams(STREAMS_MAX);
-        let connection = watcher.watch(builder.serve_connection(stream, answer).into_owned());
+        let stream = Gathered::new(stream);
+        let connection = builder.serve_connection(stream.clone(), answer).into_owned();
+        let connection = watcher.watch(connection);
         let mut stopping = app.stopping.clone();
         let is_left_over = async {
             // The sender lives as long as the server runs.
@@ -93,7 +96,7 @@ impl Connection {
         };
         tokio::select! {
             // A connection that breaks is the client's business.
-            _ = connection => {}
+            () = stream.serve(connection) => {}
             // N2
             () = traffic.stalls(app.config.head_timeout, app.config.answer_timeout) => {
                 debug!("a connection that asks or takes nothing is closed");

@@ -20,6 +20,7 @@ mod connection;
 mod dispatch;
 mod edge;
 mod functions;
+mod gathered;
 mod grid;
 mod grpc;
 mod leaving;

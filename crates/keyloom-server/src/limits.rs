@@ -19,6 +19,9 @@ pub const SMALL_BYTES_MAX: usize = 4 << 10;
 /// How much of an answer is handed out at once.
 pub const ANSWER_PIECE_BYTES: usize = 64 << 10;
 
+/// How much of what is said on a connection is sent at once.
+pub const GATHERED_BYTES_MAX: usize = 64 << 10;
+
 /// The time in which a client has to take another piece of a large answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 

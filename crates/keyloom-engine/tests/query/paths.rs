@@ -242,7 +242,10 @@ fn the_keys_of_a_union_that_asks_for_a_document_key_are_named() {
 
 #[test]
 fn whether_there_is_any_group_is_told_by_the_ranges_of_the_groups() {
-    let groups = "by_tag = \"kt:{tags[]}:{kind}:{title}:{id}\"\nby_title = \"tk:{title}:{kind}:{title}:{id}\"\n";
+    let groups = r#"
+by_tag   = "kt:{tags[]}:{kind}:{title}:{id}"
+by_title = "tk:{title}:{kind}:{title}:{id}"
+"#;
     let database = Database::open(&format!("{SCHEMA}{groups}"));
     let union = json!({"any": [{"tags": "red"}, {"title": "title"}], "distinct": "kind"});
     assert!(database.query("notes", &union).items.is_empty());
