@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Where commits are synced, the writer is a thread of its own. Where they are not, waking a thread
-//! and being woken would cost more than the commit: a caller waits a moment for the one who writes,
-//! then writes his own commit and what else waits, and leaves what comes later to the thread. Who
-//! waits for longer joins the queue.
+//! and being woken would cost more than the commit: a caller who finds nobody writing does it
+//! himself. Who finds somebody joins the queue and looks again for a moment, until his commit was
+//! written with what else waited, or it is his turn to write all that waits. Who waits for longer
+//! sleeps, and what nobody has written by then is left to the thread.
 //!
 //! G1: One writer at a time decides and writes, so all checks hold when the writes happen.
 //! G2: A view is published after its commits are as durable as promised and before they are
@@ -33,6 +34,7 @@ use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
+use futures_channel::oneshot::Receiver;
 
 use crate::folder::Mark;
 use crate::limits::{self, EMBEDDED, KEY_BYTES_MAX};
@@ -206,18 +208,29 @@ impl<E: Engine> Shared<E> {
         }
     }
 
-    /// Commits on the caller's thread, if its turn comes soon. It may come before those who gave
-    /// up and wait; their commits are the next.
+    /// Commits on the caller's thread, if nobody else writes. It may come before those who wait;
+    /// their commits are the next.
     fn commit_here(&self, commit: &Commit) -> Option<Answer> {
         if !self.queue.is_open() {
             return None;
         }
-        let mut writer = wait_for(|| self.writer.try_lock().ok())?;
+        let mut writer = self.writer.try_lock().ok()?;
         let mut answers = writer.process([commit].into_iter(), &self.published);
         drop(writer);
         self.counts.count(&answers);
         self.write_waiting();
         answers.pop()
+    }
+
+    /// The answer to a commit that waits, if it is there once nobody else writes.
+    fn look(&self, answer: &mut Receiver<Answer>) -> Option<Answer> {
+        let mut received = || answer.try_recv().unwrap_or_else(|_| Some(Err(stopped())));
+        received().or_else(|| {
+            let writer = self.writer.try_lock().ok()?;
+            self.write(writer, self.queue.take_waiting());
+            self.write_waiting();
+            received()
+        })
     }
 
     /// Writes what waits on the caller's thread, unless somebody does so already: that one looks
@@ -248,14 +261,15 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
                 if let Some(answer) = self.shared.commit_here(&commit) {
                     return answer;
                 }
-                let answer = self.shared.queue.push(commit, Wake::Nobody)?;
+                let mut answer = self.shared.queue.push(commit, Wake::Nobody)?;
+                if let Some(answer) = wait_for(|| self.shared.look(&mut answer)) {
+                    return answer;
+                }
                 self.shared.write_waiting();
                 answer
             }
         };
-        answer.await.unwrap_or_else(|_| {
-            Err(StoreError::OutcomeUnknown { reason: "the writer stopped".into(), source: None })
-        })
+        answer.await.unwrap_or_else(|_| Err(stopped()))
     }
 
     async fn changes(&self, after: Position, limit: usize) -> Result<Vec<Change>, StoreError> {
@@ -306,6 +320,10 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     fn tally(&self) -> Tally {
         self.shared.counts.tally()
     }
+}
+
+fn stopped() -> StoreError {
+    StoreError::OutcomeUnknown { reason: "the writer stopped".into(), source: None }
 }
 
 struct GroupSnapshot<V> {

@@ -8,8 +8,8 @@ use std::hint;
 use std::thread;
 
 /// All of it together is the time of a few commits: some fifty microseconds.
-const ROUNDS: usize = 4;
-const LOOKS: usize = 100;
+const ROUNDS: usize = 20;
+const LOOKS: usize = 10;
 const PAUSES: usize = 10;
 
 /// Looks for something until it is there; `None` if that takes too long.
