@@ -18,10 +18,10 @@ mod token;
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};
 pub use object::{
-    Capabilities, Class, DeadLetter, DeadLetters, Entry, EntryBatchBody, EntryPage, Invoked,
-    LettersDeleted, Object, ObjectBody, ObjectClaim, ObjectHash, ObjectListed, ObjectMetadata,
-    ObjectPage, ObjectWritten, PartitionStats, Replayed, Rewritten, Rollout, Value, ValueBody,
-    ValueKind,
+    Capabilities, Class, ClassNames, DeadLetter, DeadLetters, Entry, EntryBatchBody, EntryPage,
+    Invoked, LettersDeleted, Object, ObjectBody, ObjectClaim, ObjectHash, ObjectListed,
+    ObjectMetadata, ObjectPage, ObjectWritten, PartitionStats, Replayed, Rewritten, Rollout, Value,
+    ValueBody, ValueKind,
 };
 pub use page::{Cost, Count, Direction, Exists, KeyPage, ListPage, Page, Plan, Range, ScanNote};
 pub use problem::{Code, Details, Problem, Suggestion, UnknownCode, Versions};

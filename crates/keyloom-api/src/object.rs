@@ -217,6 +217,13 @@ pub struct Rollout {
     pub id_len_max: Option<u16>,
 }
 
+/// The classes that there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ClassNames {
+    /// Their names, in order: those that the caller may read.
+    pub classes: Vec<String>,
+}
+
 /// A class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Class {

@@ -152,7 +152,7 @@ pub(crate) enum SchemaCommand {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Show the collections of the database
+    /// Show the collections and classes of the database
     Show {
         /// Only these collections
         #[arg(value_name = "COLLECTION")]

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use keyloom_api as api;
-use keyloom_engine::schema::{CollectionSchema, Schema};
+use keyloom_engine::schema::{ClassSchema, CollectionSchema, Schema};
 use keyloom_engine::{
     Actor, Engine, Error, KeyQuery, List, NewToken, Operation, Query, Repair, SetReplacement,
 };
 use keyloom_server::wire;
+use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use crate::body::{self, escape, segments};
@@ -64,6 +65,25 @@ impl Backend {
     /// The schema of a collection.
     pub(crate) async fn schema(&self, name: &str) -> Result<CollectionSchema, Failure> {
         read_schema(&self.collection(name).await?)
+    }
+
+    /// The names of all classes.
+    pub(crate) async fn classes(&self) -> Result<Vec<String>, Failure> {
+        match self {
+            Backend::Local { engine, .. } => Ok(engine.classes()),
+            Backend::Remote(client) => Ok(client.get::<api::ClassNames>("/api/class")?.classes),
+        }
+    }
+
+    /// What a class says.
+    pub(crate) async fn class(&self, name: &str) -> Result<ClassSchema, Failure> {
+        match self {
+            Backend::Local { engine, .. } => Ok(ClassSchema::clone(&*engine.class(name)?)),
+            Backend::Remote(client) => {
+                let class: api::Class = client.get(&Client::class(name))?;
+                read_part(&class.name, class.schema)
+            }
+        }
     }
 
     /// What a schema would change.
@@ -365,8 +385,13 @@ impl Backend {
 
 /// The schema in an answer.
 pub(crate) fn read_schema(collection: &api::Collection) -> Result<CollectionSchema, Failure> {
-    serde_json::from_value(collection.schema.clone()).map_err(|error| {
-        let detail = format!("the schema of `{}` cannot be read: {error}", collection.name);
+    read_part(&collection.name, collection.schema.clone())
+}
+
+/// The part of a schema that is about a collection or a class.
+fn read_part<T: DeserializeOwned>(name: &str, part: Json) -> Result<T, Failure> {
+    serde_json::from_value(part).map_err(|error| {
+        let detail = format!("the schema of `{name}` cannot be read: {error}");
         Failure::Engine(Error::Corrupt { detail })
     })
 }

@@ -73,6 +73,11 @@ impl Client {
         format!("/v1/collections/{}", escape(name))
     }
 
+    /// The path of a class.
+    pub(crate) fn class(name: &str) -> String {
+        format!("/api/class/{}", escape(name))
+    }
+
     /// An answer.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         read(&self.send(Method::GET, path, None)?)

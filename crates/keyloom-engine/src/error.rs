@@ -41,7 +41,7 @@ pub enum Error {
         known: String,
     },
     /// There is no document with this key.
-    #[error("no document `{key}` in `{collection}`")]
+    #[error("`{key}` does not exist in `{collection}`")]
     NotFound {
         /// The collection.
         collection: String,
@@ -242,10 +242,10 @@ impl From<StoreError> for Error {
 
 fn versions(expected: Option<u64>, stored: Option<u64>) -> String {
     let spelled = |version: Option<u64>| {
-        version.map_or_else(|| "no document".to_owned(), |version| format!("version {version}"))
+        version.map_or_else(|| "none".to_owned(), |version| format!("version {version}"))
     };
     match (expected, stored) {
-        (None, None) => "expected any version, stored no document".to_owned(),
+        (None, None) => "expected any version, stored none".to_owned(),
         _ => format!("expected {}, stored {}", spelled(expected), spelled(stored)),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use keyloom_api::{Collection, CollectionChange, SchemaChange, StepKind};
-use keyloom_engine::schema::{CollectionSchema, FieldSchema, Schema};
+use keyloom_engine::schema::{ClassSchema, CollectionSchema, FieldSchema, Schema};
 use keyloom_engine::{Engine, Options, PathCost};
 use keyloom_store::memory::MemoryStore;
 use serde_json::Value as Json;
@@ -51,20 +51,29 @@ pub(super) async fn apply(
     }
 }
 
-/// Shows the collections of the database.
+/// Shows the named collections, or all collections and classes of the database.
 pub(super) async fn show(
     session: &mut Session<'_>,
     collections: Vec<String>,
     toml: bool,
 ) -> Result<(), Failure> {
-    let names =
-        if collections.is_empty() { session.backend.collections().await? } else { collections };
+    let mut classes = BTreeMap::new();
+    let names = match collections.is_empty() {
+        true => {
+            for name in session.backend.classes().await? {
+                let class = session.backend.class(&name).await?;
+                classes.insert(name, class);
+            }
+            session.backend.collections().await?
+        }
+        false => collections,
+    };
     let mut infos = Vec::new();
     for name in names {
         infos.push(session.backend.collection(&name).await?);
     }
     if toml {
-        let mut schema = Schema::default();
+        let mut schema = Schema { classes, ..Schema::default() };
         for info in infos {
             let collection = read_schema(&info)?;
             schema.collections.insert(info.name, collection);
@@ -74,13 +83,17 @@ pub(super) async fn show(
         return session.output.line(text.trim_end());
     }
     match session.output.format() {
-        Format::Json => session.output.json(&serde_json::json!({ "collections": infos })),
+        Format::Json => {
+            let shown = serde_json::json!({ "collections": infos, "classes": classes });
+            session.output.json(&shown)
+        }
         Format::Text => {
-            if infos.is_empty() {
+            if infos.is_empty() && classes.is_empty() {
                 let hint = "no collections yet: declare some with `keyloom schema apply FILE`";
                 return session.output.line(hint);
             }
-            infos.iter().try_for_each(|info| tell_collection(session.output, info))
+            infos.iter().try_for_each(|info| tell_collection(session.output, info))?;
+            classes.iter().try_for_each(|(name, class)| tell_class(session.output, name, class))
         }
     }
 }
@@ -161,6 +174,22 @@ fn tell_collection(output: &mut Output, info: &Collection) -> Result<(), Failure
     output.table(&paths)?;
     output.line("")?;
     output.table(&fields(schema))?;
+    output.line("")
+}
+
+fn tell_class(output: &mut Output, name: &str, class: &ClassSchema) -> Result<(), Failure> {
+    let ClassSchema { about, partitions, functions, event: _ } = class;
+    output.bold(format_args!("class {name}"))?;
+    let partitions = counted(u64::from(*partitions), "partition");
+    let about: Vec<String> = std::iter::once(partitions).chain(about.clone()).collect();
+    output.dim(about.join(" · "))?;
+    if !functions.is_empty() {
+        let mut table = Table::new(["function", "url"]);
+        for (name, function) in functions {
+            table.row([name.as_str(), function.url.as_str()]);
+        }
+        output.table(&table)?;
+    }
     output.line("")
 }
 

@@ -44,7 +44,7 @@ fn a_document_is_found_by_its_unique_claim() {
         let created = database.create("approvals", WISH);
         let code = text(&created, "/data/code");
         assert_eq!(database.json(&["get", "approvals", "--unique", "code", code]), created);
-        let words = "no document `code A-222222` in `approvals`";
+        let words = "`code A-222222` does not exist in `approvals`";
         database.refuses(&["get", "approvals", "--unique", "code", "A-222222"], words);
         let two = ["get", "approvals", "--unique", "code", code, "more"];
         database.refuses(&two, "claim `code` takes 1 values: code");
@@ -115,7 +115,7 @@ fn j08_deleting_what_is_not_there_has_no_effect_and_what_is_there_needs_a_versio
         let right = ["delete", "sticker_tags", "u1#f1#v", "--if-version", &version];
         let deleted = database.json(&right);
         assert_eq!((&deleted["deleted"], text(&deleted, "/key")), (&json!(true), "u1#f1#v"));
-        database.refuses(&["get", "sticker_tags", "u1#f1#v"], "no document `u1#f1#v`");
+        database.refuses(&["get", "sticker_tags", "u1#f1#v"], "`u1#f1#v` does not exist");
         let again = database.create("sticker_tags", data);
         assert!(again["version"].as_u64() > deleted["version"].as_u64());
     }
@@ -153,7 +153,7 @@ fn a_document_belongs_to_whom_it_was_written_for() {
     // For somebody else there is no such document, and nothing is written in her name.
     let key = created["key"].as_str().unwrap();
     database.run(&["get", "approvals", key, "--as", "bob"]).ok();
-    database.run(&["get", "approvals", key, "--as", "carl"]).refused("no document");
+    database.run(&["get", "approvals", key, "--as", "carl"]).refused("does not exist");
     database.run(&["put", "approvals", WISH, "--as", "carl"]).refused("must be yours");
 }
 

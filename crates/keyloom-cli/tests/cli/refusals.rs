@@ -157,7 +157,7 @@ fn keys_that_are_no_keys_are_refused() {
     database.refuses(&[&other[..], &["--key", "a#b#d"]].concat(), words);
     let words = "expected \"approval:record:\" at character 0";
     database.refuses(&["get", "approvals", &format!("USR_{id}")], words);
-    database.refuses(&["get", "approvals", &format!("approval:record:{id}")], "no document");
+    database.refuses(&["get", "approvals", &format!("approval:record:{id}")], "does not exist");
 }
 
 #[test]

@@ -60,11 +60,25 @@ fn collections_are_shown_with_their_keys_and_rules() {
 
 #[test]
 fn what_is_shown_as_a_file_can_be_applied_and_changes_nothing() {
-    let database = Database::new("redb", &["approvals", "reputation", "stickers"]);
+    let database = Database::new("redb", &["approvals", "reputation", "stickers", "grid"]);
     let toml = database.run(&["schema", "show", "--toml"]).ok();
+    assert!(toml.contains("[classes.order.functions.recalculate]\n"), "{toml}");
     let file = database.file("shown.toml", toml);
     let told = database.run(&["schema", "apply", &file]).ok();
     assert_eq!(told, "nothing to change: version 1 says the same\n");
+}
+
+#[test]
+fn classes_are_shown_with_their_functions() {
+    let database = Database::new("redb", &["grid"]);
+    let shown = database.run(&["schema", "show"]).ok();
+    for line in
+        ["class order\n16 partitions · Orders of a shop", "recalculate  http://127.0.0.1:8081\n"]
+    {
+        assert!(shown.contains(line), "`{line}` is not in {shown}");
+    }
+    let shown = database.json(&["schema", "show"]);
+    assert_eq!(shown["classes"]["order"]["partitions"], 16);
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn a_claim_of_several_values_is_looked_up_by_their_types() {
     let found = database.json(&["get", "things", "--unique", "level", "4", "1970-01-02"]);
     assert_eq!(text(&found, "/key"), "thing:10");
     let absent = ["get", "things", "--unique", "level", "4", "1970-01-03"];
-    database.refuses(&absent, "no document `level 4 1970-01-03` in `things`");
+    database.refuses(&absent, "`level 4 1970-01-03` does not exist in `things`");
     let wrong = ["get", "things", "--unique", "level", "four", "0"];
     database.refuses(&wrong, "`level`: `four` is not a whole number");
 }

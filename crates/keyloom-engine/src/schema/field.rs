@@ -75,17 +75,36 @@ pub struct Length {
 pub struct Words(pub Vec<String>);
 
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "a word or a list of words")]
+#[serde(untagged, expecting = "a value or a list of values")]
 enum WordsForm {
-    One(String),
-    Several(Vec<String>),
+    One(WordForm),
+    Several(Vec<WordForm>),
+}
+
+/// A word as text, or what TOML has a form of its own for.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WordForm {
+    Text(String),
+    Truth(bool),
+    Number(i64),
 }
 
 impl From<WordsForm> for Words {
     fn from(form: WordsForm) -> Words {
         match form {
-            WordsForm::One(word) => Words(vec![word]),
-            WordsForm::Several(words) => Words(words),
+            WordsForm::One(word) => Words(vec![word.text()]),
+            WordsForm::Several(words) => Words(words.into_iter().map(WordForm::text).collect()),
+        }
+    }
+}
+
+impl WordForm {
+    fn text(self) -> String {
+        match self {
+            WordForm::Text(text) => text,
+            WordForm::Truth(truth) => truth.to_string(),
+            WordForm::Number(number) => number.to_string(),
         }
     }
 }

@@ -126,9 +126,7 @@ pub(super) fn check_precondition(
         (Precondition::Version(wanted), stored) if stored != Some(wanted) => {
             Err(conflict(Some(wanted)))
         }
-        (Precondition::Any, None) => Err(Error::invalid(format!(
-            "`{key}` does not exist, and `*` is for existing documents: leave it out to create one"
-        ))),
+        (Precondition::Any, None) => Err(conflict(None)),
         _ => Ok(()),
     }
 }

@@ -192,8 +192,7 @@ impl Edit {
             Edit::Put(name, to, item, says) => {
                 match (says, exists(name, model)) {
                     (Says::Nothing, true) => return Err("precondition_required"),
-                    (Says::Wrong, _) => return Err("version_conflict"),
-                    (Says::Any, false) => return Err("invalid_argument"),
+                    (Says::Wrong, _) | (Says::Any, false) => return Err("version_conflict"),
                     _ => {}
                 }
                 if name != to && !exists(name, model) {

@@ -256,3 +256,34 @@ by_title = "tk:{title}:{kind}:{title}:{id}"
     assert!(existence.exists, "{}", existence.plan);
     assert_eq!(existence.cost.keys_read, 1);
 }
+
+#[test]
+fn the_condition_of_a_partial_index_names_values_as_toml_has_them() {
+    for (when, wanted, other) in [
+        ("level = 7", json!({"level": 7}), json!({"level": 8})),
+        ("level = [7, -1]", json!({"level": {"in": [-1, 7]}}), json!({"level": {"in": [7, 8]}})),
+        ("done = true", json!({"done": true}), json!({"done": false})),
+        ("done = \"true\"", json!({"done": true}), json!({"done": false})),
+    ] {
+        let database = Database::open(&format!(
+            r#"
+[collections.tasks]
+key = "task:{{id}}"
+
+[collections.tasks.fields]
+id    = {{ type = "u64", required = true }}
+level = {{ type = "i64", required = true }}
+done  = {{ type = "bool", required = true }}
+
+[collections.tasks.indexes]
+some = {{ key = "some:{{id}}", when = {{ {when} }} }}
+"#
+        ));
+        for (id, level, done) in [(1, 7, true), (2, 8, false), (3, -1, true)] {
+            database.put("tasks", &json!({"id": id, "level": level, "done": done}));
+        }
+        let page = database.query("tasks", &json!({"where": wanted}));
+        assert!(!page.items.is_empty() && page.plan.path.contains("some"), "{}", page.plan);
+        database.refused("tasks", &json!({"where": other}));
+    }
+}

@@ -117,14 +117,14 @@ fn j31_what_one_may_not_read_is_as_if_it_did_not_exist() {
     for key in ["note:a", "note:b"] {
         let patch = action::patch(key, Precondition::Any, &json!({"text": "x"}));
         let refused = execute(&database, &bob, patch).unwrap_err().to_string();
-        assert_eq!(refused, format!("no document `{key}` in `notes`"));
+        assert_eq!(refused, format!("`{key}` does not exist in `notes`"));
         for precondition in [Precondition::Unsaid, Precondition::Version(7), Precondition::Any] {
             let deleted = execute(&database, &bob, action::delete(key, precondition)).unwrap();
             assert_eq!(deleted, Written::Absent { key: key.to_owned() });
         }
         let put = action::put(key, Precondition::Version(7), &json!({"id": "x"}));
         let refused = execute(&database, &bob, put).unwrap_err().to_string();
-        assert!(refused.ends_with("expected version 7, stored no document"), "{refused}");
+        assert!(refused.ends_with("expected version 7, stored none"), "{refused}");
     }
     assert!(get(&database, &user("ann"), "note:a").is_some());
 }

@@ -137,7 +137,7 @@ fn every_error_of_a_batch_names_its_operation() {
         (person("c", "b@x"), "unique_violation: operation 1: email `email:b@x` is taken"),
         (person("a", "c@x"), "unique_violation: operation 1: key `person:a` is taken"),
         (gone("people", "nonsense"), "invalid_argument: operation 1: "),
-        (email("nobody", "c@x"), "not_found: operation 1: no document `person:nobody`"),
+        (email("nobody", "c@x"), "not_found: operation 1: `person:nobody` does not exist"),
         (
             operation("people", action::delete("person:a", Precondition::Unsaid)),
             "precondition_required: operation 1: `person:a` exists",

@@ -110,7 +110,7 @@ fn j05_setting_an_absent_key_at_a_version_creates_nothing() {
     let refused = put(&database, "ann", Precondition::Version(7), None).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "version conflict on `note:a`: expected version 7, stored no document"
+        "version conflict on `note:a`: expected version 7, stored none"
     );
     assert!(code(put(&database, "ann", Precondition::Any, None)).contains("does not exist"));
     assert_eq!(database.entries(), []);
@@ -338,7 +338,7 @@ fn a_patch_needs_a_document_a_precondition_and_an_object() {
     let patch = |precondition, patch: &Json| {
         code(database.execute("notes", action::patch("note:a", precondition, patch)))
     };
-    let missing = "not_found: no document `note:a` in `notes`";
+    let missing = "not_found: `note:a` does not exist in `notes`";
     assert_eq!(patch(Precondition::Any, &json!({})), missing);
     let created = database.create("notes", &json!({"name": "a"})).unwrap();
     assert!(patch(Precondition::Unsaid, &json!({})).starts_with("precondition_required"));

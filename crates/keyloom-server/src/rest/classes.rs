@@ -19,12 +19,17 @@ use crate::{grid as convert, wire};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
+        Route::new("/api/class", &[Method::GET], get(list)),
         Route::new("/api/class/{class}", &[Method::GET, Method::PUT], get(show).put(put)),
         Route::new("/api/class/{class}/rewrite", &[Method::POST], post(rewrite)).long(),
         Route::new("/api/capabilities", &[Method::GET], get(capabilities)),
         Route::new("/api/rollout", &[Method::GET, Method::PUT], get(rollout).put(set_rollout)),
         Route::new("/debug/object-hash/{class}/{partition}/{id}", &[Method::GET], get(hash)),
     ]
+}
+
+async fn list(State(app): State<Arc<App>>, Caller(caller): Caller) -> Answer {
+    answer::json(&api::ClassNames { classes: app.service.classes(&caller) })
 }
 
 async fn show(

@@ -273,6 +273,13 @@ fn letters() -> Vec<Operation> {
 fn classes() -> Vec<Operation> {
     vec![
         Operation {
+            path: "/api/class",
+            id: "listClasses",
+            summary: "The names of the classes that the caller may read",
+            answers: vec![ok(&[(JSON, "ClassNames")])],
+            ..PLAIN
+        },
+        Operation {
             path: CLASS,
             id: "getClass",
             summary: "What a class says, and how much there is of it",

@@ -248,6 +248,7 @@ fn schemas() -> Json {
     add::<api::WritePlan>(&mut found);
     add::<api::Capabilities>(&mut found);
     add::<api::Class>(&mut found);
+    add::<api::ClassNames>(&mut found);
     add::<api::DeadLetters>(&mut found);
     add::<api::Invoked>(&mut found);
     add::<api::LettersDeleted>(&mut found);

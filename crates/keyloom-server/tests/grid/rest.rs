@@ -202,6 +202,8 @@ async fn classes_are_created_through_the_api_and_show_what_is_in_them() {
     server
         .json(Method::PUT, "/api/class/thing/1/objects/a", &json!({ "entries": { "1": 1 } }))
         .await;
+    let classes = server.get("/api/class").await.read();
+    assert!(classes["classes"].as_array().unwrap().contains(&json!("thing")), "{classes}");
     let shown = server.get("/api/class/thing").await.read();
     assert_eq!(shown["schema"]["partitions"], 2);
     assert_eq!(shown["partitions"][0]["string_objects"], 1);

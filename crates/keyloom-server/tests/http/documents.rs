@@ -122,6 +122,9 @@ async fn j05_a_key_that_is_absent_is_not_created_at_a_version() {
     let refused = put(&server, "a", "one", Some(("if-match", "\"7\""))).await;
     assert_eq!(refused.refusal(), "412 version_conflict");
     assert_eq!(refused.json()["versions"], json!({"expected": 7, "stored": null}));
+    let refused = put(&server, "a", "one", Some(("if-match", "*"))).await;
+    assert_eq!(refused.refusal(), "412 version_conflict");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("expected any version"));
     assert_eq!(server.get(A).await.refusal(), "404 not_found");
     assert_eq!(server.documents("notes").await, 0);
 }

@@ -78,7 +78,7 @@ fn expected(operation: &str) -> (Need, Json) {
         "applySchema" => (Need::Admin, schema),
         "createToken" => (Need::Admin, scopes),
         "check" => (Need::Admin, json!({})),
-        "capabilities" | "getRollout" => (Need::Nothing, Json::Null),
+        "capabilities" | "getRollout" | "listClasses" => (Need::Nothing, Json::Null),
         "getObject" | "getValue" | "getBatchValue" | "getClass" | "objectHash" => {
             (Need::Read, Json::Null)
         }

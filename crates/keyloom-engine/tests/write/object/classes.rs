@@ -109,7 +109,10 @@ fn the_event_of_an_object_is_kept_by_merge_and_taken_away_by_set() {
         data_trigger_str: [("x".to_owned(), DataTrigger::default())].into(),
         ..Event::default()
     };
-    assert_eq!(code(grid.set_event("a", event.clone())), "not_found: no document `a` in `order`");
+    assert_eq!(
+        code(grid.set_event("a", event.clone())),
+        "not_found: `a` does not exist in `order`"
+    );
     grid.set("a", &[]).unwrap();
     grid.set_event("a", event.clone()).unwrap();
     grid.merge("a", &[(text("y"), "1")]).unwrap();

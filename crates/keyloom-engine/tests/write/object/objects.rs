@@ -97,8 +97,7 @@ fn o07_a_wrong_expected_version_is_refused_and_nothing_applied() {
         assert!(code(refused).starts_with("version_conflict"), "{name} {precondition:?}");
     }
     let refused = grid.set_if("b", &[], Precondition::Any);
-    let absent =
-        "version_conflict: version conflict on `b`: expected any version, stored no document";
+    let absent = "version_conflict: version conflict on `b`: expected any version, stored none";
     assert_eq!(code(refused), absent);
     assert_eq!(grid.0.entries(), stored);
 }
@@ -335,7 +334,7 @@ fn a_batch_that_sets_nothing_does_not_create_an_object() {
     let stored = grid.0.entries();
     for delete in [vec![text("x"), number(1)], Vec::new()] {
         let refused = code(grid.batch("a", &[], &delete, Precondition::Unsaid));
-        assert_eq!(refused, "not_found: no document `a` in `order`");
+        assert_eq!(refused, "not_found: `a` does not exist in `order`");
     }
     assert_eq!(grid.0.entries(), stored);
     grid.set("a", &[(text("x"), "1"), (text("y"), "2")]).unwrap();
