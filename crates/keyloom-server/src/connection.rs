@@ -85,7 +85,7 @@ impl Connection {
             .timer(TokioTimer::new())
             .keep_alive_interval(Some(KEEP_ALIVE))
             .max_concurrent_streams(STREAMS_MAX);
-        let stream = Gathered::new(stream);
+        let stream = Gathered::new(stream, Arc::clone(&traffic));
         let connection = builder.serve_connection(stream.clone(), answer).into_owned();
         let connection = watcher.watch(connection);
         let mut stopping = app.stopping.clone();

@@ -8,8 +8,10 @@
 //! requests ─► tasks ─► answers ─► connection ─► buffer ─► one write
 //! ```
 //!
-//! W1: Nothing stays in the buffer while the client takes what is sent.
+//! W1: Nothing stays in the buffer while the client takes what is sent; a connection that has ended
+//!     is there until all of it was sent.
 //! W2: The buffer is bounded, and there is none while nothing waits.
+//! W3: While the client takes nothing, nothing counts as flushed.
 
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
@@ -19,6 +21,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
+use crate::leaving::Traffic;
 use crate::limits::GATHERED_BYTES_MAX;
 
 /// The buffer's size at first: room for the answers of many small calls.
@@ -32,6 +35,7 @@ struct Outlet<S> {
     waiting: Vec<u8>,
     /// How many of the bytes that wait are sent already.
     sent: usize,
+    traffic: Arc<Traffic>,
 }
 
 impl<S> Clone for Gathered<S> {
@@ -41,8 +45,9 @@ impl<S> Clone for Gathered<S> {
 }
 
 impl<S> Gathered<S> {
-    pub(crate) fn new(stream: S) -> Gathered<S> {
-        Gathered(Arc::new(Mutex::new(Outlet { stream, waiting: Vec::new(), sent: 0 })))
+    /// A stream that tells what becomes of what is said on it.
+    pub(crate) fn new(stream: S, traffic: Arc<Traffic>) -> Gathered<S> {
+        Gathered(Arc::new(Mutex::new(Outlet { stream, waiting: Vec::new(), sent: 0, traffic })))
     }
 
     fn outlet(&self) -> MutexGuard<'_, Outlet<S>> {
@@ -52,11 +57,11 @@ impl<S> Gathered<S> {
 }
 
 impl<S: Write + Unpin> Gathered<S> {
-    /// Runs a connection that speaks through this stream until it ends, or nothing can be sent any
-    /// more.
+    /// Runs a connection that speaks through this stream until it has ended and all is sent, or
+    /// nothing can be sent any more.
     pub(crate) async fn serve(&self, connection: impl Future) {
         let mut connection = pin!(connection);
-        let mut has_let_others = false;
+        let (mut has_let_others, mut has_ended) = (false, false);
         poll_fn(|context| {
             // Who wakes it has an answer; those who are about to have one come first.
             has_let_others = !has_let_others;
@@ -64,10 +69,10 @@ impl<S: Write + Unpin> Gathered<S> {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let ended = connection.as_mut().poll(context).map(drop);
-            match self.outlet().poll_send(context) {
-                Poll::Ready(Err(_)) => Poll::Ready(()),
-                _ => ended,
+            has_ended = has_ended || connection.as_mut().poll(context).is_ready();
+            match ready!(self.outlet().poll_send(context)) {
+                Ok(()) if !has_ended => Poll::Pending,
+                _ => Poll::Ready(()),
             }
         })
         .await;
@@ -77,11 +82,20 @@ impl<S: Write + Unpin> Gathered<S> {
 impl<S: Write + Unpin> Outlet<S> {
     /// Sends all that waits.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let sent = self.poll_write_out(context);
+        self.traffic.hold_up(sent.is_pending());
+        sent
+    }
+
+    fn poll_write_out(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut stream = Pin::new(&mut self.stream);
         while let Some(rest) = self.waiting.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match ready!(stream.as_mut().poll_write(context, rest))? {
                 0 => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
-                count => self.sent += count,
+                count => {
+                    self.sent += count;
+                    self.traffic.sends(count);
+                }
             }
         }
         (self.waiting, self.sent) = (Vec::new(), 0);
@@ -141,8 +155,13 @@ impl<S: Write + Unpin> Write for Gathered<S> {
     }
 
     /// What was written is sent at the next pause.
-    fn poll_flush(self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut outlet = self.outlet();
+        match outlet.traffic.is_held_up() {
+            // W3
+            true => outlet.poll_send(context),
+            false => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -191,7 +210,8 @@ mod tests {
     fn stream(held: usize) -> (Gathered<Counted>, DuplexStream, Arc<AtomicUsize>) {
         let (near, far) = duplex(held);
         let writes = Arc::new(AtomicUsize::new(0));
-        (Gathered::new(Counted(TokioIo::new(near), Arc::clone(&writes))), far, writes)
+        let counted = Counted(TokioIo::new(near), Arc::clone(&writes));
+        (Gathered::new(counted, Arc::default()), far, writes)
     }
 
     async fn write(stream: &mut Gathered<Counted>, mut bytes: &[u8]) {
@@ -284,5 +304,42 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(writes.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn what_waits_when_the_connection_ends_is_still_sent() {
+        let (stream, mut far, _) = stream(1000);
+        let bytes: Vec<u8> = (0..50_000).map(|place| place as u8).collect();
+        let (mut speaker, spoken) = (stream.clone(), bytes.clone());
+        let serving = tokio::spawn(async move {
+            stream.serve(async move { write(&mut speaker, &spoken).await }).await;
+        });
+        let mut found = vec![0; bytes.len()];
+        for part in found.chunks_mut(700) {
+            far.read_exact(part).await.unwrap();
+        }
+        assert!(found == bytes);
+        serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn w3_nothing_is_flushed_while_the_client_takes_nothing() {
+        let (stream, mut far, _) = stream(1000);
+        let mut speaker = stream.clone();
+        let speaking = async move {
+            let mut flushes = Vec::new();
+            write(&mut speaker, &[7; 5000]).await;
+            for _ in 0..2 {
+                yield_now().await;
+                let flushed =
+                    poll_fn(|context| Poll::Ready(Pin::new(&mut speaker).poll_flush(context)));
+                flushes.push(flushed.await.is_ready());
+                if flushes.len() == 1 {
+                    far.read_exact(&mut [0; 4500]).await.unwrap();
+                }
+            }
+            assert_eq!(flushes, [false, true]);
+        };
+        stream.serve(speaking).await;
     }
 }

@@ -1,11 +1,14 @@
 //! Answers on their way to the client, and what is under way on a connection.
 //!
-//! A1: An answer is handed out in pieces, so that its room is free when nearly all of it is sent.
-//! A2: A client that takes nothing of a large answer for too long loses its connection.
+//! A1: A large answer is handed out in pieces. It is under way, and keeps its room, until the last
+//!     of them was written.
+//! A2: A client that takes no piece of a large answer for too long, or nothing at all of what is
+//!     said to it, loses its connection.
+//! A3: A stop waits for what is under way, and for clients that still take what was said.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,8 +28,12 @@ pub(crate) struct Traffic {
     open: AtomicUsize,
     /// Those of them whose answer is large.
     large: AtomicUsize,
-    /// Pieces of answers that were taken.
-    taken: AtomicUsize,
+    /// Pieces of large answers that were written.
+    written: AtomicUsize,
+    /// Bytes that were sent.
+    sent: AtomicUsize,
+    /// Whether bytes wait for the client to take some.
+    is_held_up: AtomicBool,
 }
 
 /// A request that is under way, until this is dropped.
@@ -40,7 +47,13 @@ pub(crate) struct Leaving<B> {
     body: B,
     /// What was not handed out yet of the last frame.
     rest: Bytes,
-    under_way: UnderWay,
+    under_way: Arc<UnderWay>,
+}
+
+/// A piece of a large answer, until it was written.
+struct Piece {
+    bytes: Bytes,
+    under_way: Arc<UnderWay>,
 }
 
 impl Traffic {
@@ -57,30 +70,52 @@ impl Traffic {
             return;
         }
         loop {
-            let (is_sending, taken) = (self.is_sending(), self.taken());
+            let (is_sending, written) = (self.is_sending(), self.written());
+            let (is_held_up, sent) = (self.is_held_up(), self.sent());
             sleep(answer_timeout).await;
-            if is_sending && self.is_sending() && taken == self.taken() {
+            let takes_no_piece = is_sending && self.is_sending() && written == self.written();
+            let takes_nothing = is_held_up && self.is_held_up() && sent == self.sent();
+            if takes_no_piece || takes_nothing {
                 return;
             }
         }
     }
 
-    /// Ends when nothing is under way any more.
+    /// Ends when nothing is under way any more (A3).
     pub(crate) async fn ends(&self) {
         loop {
             sleep(STOP_GRACE).await;
-            if self.open.load(Ordering::Relaxed) == 0 {
+            if self.open.load(Ordering::Relaxed) == 0 && !self.is_held_up() {
                 return;
             }
         }
+    }
+
+    /// Some of what was said is sent.
+    pub(crate) fn sends(&self, bytes: usize) {
+        self.sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// What was said waits for the client, or no longer does.
+    pub(crate) fn hold_up(&self, is_held_up: bool) {
+        self.is_held_up.store(is_held_up, Ordering::Relaxed);
+    }
+
+    /// Whether what was said waits for the client.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.is_held_up.load(Ordering::Relaxed)
     }
 
     fn is_sending(&self) -> bool {
         self.large.load(Ordering::Relaxed) > 0
     }
 
-    fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+    fn written(&self) -> usize {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn sent(&self) -> usize {
+        self.sent.load(Ordering::Relaxed)
     }
 }
 
@@ -91,7 +126,7 @@ impl UnderWay {
             self.traffic.large.fetch_add(1, Ordering::Relaxed);
         }
         self.claim = claim;
-        Leaving { body, rest: Bytes::new(), under_way: self }
+        Leaving { body, rest: Bytes::new(), under_way: Arc::new(self) }
     }
 }
 
@@ -101,6 +136,18 @@ impl Drop for UnderWay {
         if self.claim.is_some() {
             self.traffic.large.fetch_sub(1, Ordering::Relaxed);
         }
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.under_way.traffic.written.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -122,10 +169,13 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Leaving<B> {
                 None => return Poll::Ready(None),
             }
         }
-        this.under_way.traffic.taken.fetch_add(1, Ordering::Relaxed);
+        let bytes = this.rest.split_to(this.rest.len().min(ANSWER_PIECE_BYTES));
+        if this.under_way.claim.is_none() {
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
         // A1
-        let piece = this.rest.split_to(this.rest.len().min(ANSWER_PIECE_BYTES));
-        Poll::Ready(Some(Ok(Frame::data(piece))))
+        let piece = Piece { bytes, under_way: Arc::clone(&this.under_way) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -140,5 +190,36 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Leaving<B> {
         }
         hint.set_lower(hint.lower() + rest);
         hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const MOMENT: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a2_a_client_that_takes_nothing_stalls() {
+        let traffic = Arc::new(Traffic::default());
+        drop(traffic.begin());
+        let stalls = || traffic.stalls(MOMENT, MOMENT);
+        assert!(timeout(10 * MOMENT, stalls()).await.is_err());
+        traffic.hold_up(true);
+        timeout(PATIENCE, stalls()).await.unwrap();
+        traffic.hold_up(false);
+        assert!(timeout(10 * MOMENT, stalls()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a3_a_stop_waits_for_what_was_said() {
+        let traffic = Traffic::default();
+        traffic.hold_up(true);
+        assert!(timeout(3 * STOP_GRACE, traffic.ends()).await.is_err());
+        traffic.hold_up(false);
+        timeout(PATIENCE, traffic.ends()).await.unwrap();
     }
 }

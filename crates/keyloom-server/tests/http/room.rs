@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use axum::http::{Method, Request, Response};
 use futures_util::future::{Either, select};
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -67,9 +67,18 @@ async fn ask_and_wait(
     server: &Server,
     request: Request<Full<Bytes>>,
 ) -> (Driver, Response<Incoming>) {
+    ask_with(server, request, 1).await
+}
+
+/// Sends a request over HTTP/2, and takes so many bytes of the answer until it is read.
+async fn ask_with(
+    server: &Server,
+    request: Request<Full<Bytes>>,
+    window: u32,
+) -> (Driver, Response<Incoming>) {
     let stream = TokioIo::new(TcpStream::connect(server.address).await.unwrap());
     let mut builder = http2::Builder::new(TokioExecutor::new());
-    builder.initial_stream_window_size(1);
+    builder.initial_stream_window_size(window);
     let (mut sender, mut driver) = builder.handshake(stream).await.unwrap();
     let asked = pin!(sender.send_request(request));
     match select(asked, &mut driver).await {
@@ -236,4 +245,25 @@ async fn a_client_that_says_nothing_more_does_not_hold_up_a_stop() {
     let server = Server::configured(Config { shutdown_timeout, ..Config::default() }).await;
     let _silent = stuck(&server, "/healthz").await;
     timeout(PATIENCE, server.stop()).await.expect("it waits for somebody who is not there");
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_a_client_that_takes_its_answer_slowly() {
+    let server = Server::start(NOTES).await;
+    server.post(ALL, &note("large", 50_000)).await.ok();
+    let large = Request::get(address(&server, &format!("{ALL}/note%3Alarge")));
+    let (driver, answer) = ask_with(&server, large.body(Full::default()).unwrap(), 1000).await;
+    let length = answer.body().size_hint().exact().unwrap();
+    // All of it is said by now, and nearly nothing was taken.
+    let take = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let driving = tokio::spawn(driver);
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        driving.await.unwrap().unwrap();
+        body
+    };
+    let stopped = async { tokio::join!(server.stop(), take) };
+    let ((), body) = timeout(PATIENCE, stopped).await.unwrap();
+    assert_eq!(body.len() as u64, length);
+    assert!(length > 50_000);
 }
