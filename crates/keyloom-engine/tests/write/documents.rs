@@ -112,7 +112,11 @@ fn j05_setting_an_absent_key_at_a_version_creates_nothing() {
         refused.to_string(),
         "version conflict on `note:a`: expected version 7, stored none"
     );
-    assert!(code(put(&database, "ann", Precondition::Any, None)).contains("does not exist"));
+    let refused = put(&database, "ann", Precondition::Any, None).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "version conflict on `note:a`: expected any version, stored none"
+    );
     assert_eq!(database.entries(), []);
     assert_eq!(database.feed(), Vec::<String>::new());
 }
