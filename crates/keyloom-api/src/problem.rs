@@ -104,7 +104,7 @@ pub struct Details {
     pub operation: Option<usize>,
 }
 
-/// The versions that a conflict is about; `null` is "no document".
+/// The versions that a conflict is about; `null` is "none".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Versions {
     /// What the caller expected.

@@ -40,7 +40,7 @@ pub enum Error {
         /// The names that exist.
         known: String,
     },
-    /// There is no document with this key.
+    /// There is nothing with this key.
     #[error("`{key}` does not exist in `{collection}`")]
     NotFound {
         /// The collection.

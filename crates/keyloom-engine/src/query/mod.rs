@@ -299,14 +299,15 @@ impl Engine {
     ) -> Result<Existence, Error> {
         let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
-        let grouped = Request::read(collection, &Query { limit: Some(1), ..unordered(query) })?;
-        let plain = Request { distinct: None, ..grouped.clone() };
+        let mut request = Request::read(collection, &Query { limit: Some(1), ..unordered(query) })?;
         let readable = collection.readable(actor);
-        // The ranges of the groups tell it, too, where they can be had and the plain ones cannot.
-        let request = match plan(collection, &plain.within(&readable)) {
-            Err(_) if grouped.distinct.is_some() => grouped,
-            _ => plain,
-        };
+        if request.distinct.is_some() {
+            // The ranges of the groups tell it, too; without them there are more to choose from.
+            let plain = Request { distinct: None, ..request.clone() };
+            if plan(collection, &plain.within(&readable)).is_ok() {
+                request = plain;
+            }
+        }
         let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let plan = plan.for_existence();
         let mut reader = Reader::new(&*snapshot, collection);
