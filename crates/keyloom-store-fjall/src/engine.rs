@@ -7,14 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fjall::{
-    Database, Error, Iter, Keyspace, KeyspaceCreateOptions, LsmError, OwnedWriteBatch, PersistMode,
-    Readable, Snapshot,
+    Database, Error, Iter, Keyspace, LsmError, OwnedWriteBatch, PersistMode, Readable, Snapshot,
 };
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Durability, Engine, Rows, View, WriteError};
 use keyloom_store::{Direction, StoreError};
 
-use crate::{CACHE_BYTES, JOURNAL_BYTES, MEMTABLE_BYTES};
+use crate::settings;
 
 const ROWS: &str = "rows";
 
@@ -37,13 +36,8 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 }
 
 fn open(path: &Path) -> Result<(Keyspace, Database), StoreError> {
-    let database = Database::builder(path)
-        .cache_size(CACHE_BYTES)
-        .max_journaling_size(JOURNAL_BYTES)
-        .open()
-        .map_err(store_error)?;
-    let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-    let rows = database.keyspace(ROWS, options).map_err(store_error)?;
+    let database = settings::database(path).open().map_err(store_error)?;
+    let rows = database.keyspace(ROWS, settings::keyspace).map_err(store_error)?;
     Ok((rows, database))
 }
 

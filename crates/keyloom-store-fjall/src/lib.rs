@@ -14,6 +14,7 @@
 mod archive;
 mod engine;
 mod journal;
+pub mod settings;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,15 +33,6 @@ pub use keyloom_store::group::Durability;
 
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "fjall";
-
-/// How much of the tables is kept in memory.
-pub const CACHE_BYTES: u64 = 512 << 20;
-
-/// How much is collected in memory before it becomes a table.
-pub const MEMTABLE_BYTES: u64 = 64 << 20;
-
-/// How large the journals may grow; opening after a crash reads them, so this bounds its time.
-pub const JOURNAL_BYTES: u64 = 256 << 20;
 
 /// The name of the database in the folder.
 const DATA: &str = "data.fjall";

@@ -4,12 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use fjall::{
-    Database, Iter, Keyspace, KeyspaceCreateOptions, OwnedWriteBatch, PersistMode, Readable,
-    Snapshot,
-};
+use fjall::{Database, Iter, Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot};
 use keyloom_store::{Commit, KeyRange, Write};
-use keyloom_store_fjall::{CACHE_BYTES, JOURNAL_BYTES, MEMTABLE_BYTES};
+use keyloom_store_fjall::settings;
 
 use super::redb::change_key;
 use super::{Group, RawEngine, RawKeys, RawView};
@@ -32,12 +29,8 @@ struct Open {
 impl RawFjall {
     /// Opens or creates the database.
     pub(crate) fn open(folder: &Path, promise: Promise) -> Outcome<RawFjall> {
-        let database = Database::builder(folder.join("raw.fjall"))
-            .cache_size(CACHE_BYTES)
-            .max_journaling_size(JOURNAL_BYTES)
-            .open()?;
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);
-        let rows = database.keyspace("rows", options)?;
+        let database = settings::database(&folder.join("raw.fjall")).open()?;
+        let rows = database.keyspace("rows", settings::keyspace)?;
         let (documents, changes) = (AtomicI64::new(0), AtomicU64::new(last_change(&rows)?));
         let open = Arc::new(Open { database, rows, documents, changes });
         let writer = Arc::clone(&open);
