@@ -22,7 +22,7 @@ pub(crate) struct FjallEngine {
     persist: PersistMode,
 }
 
-/// What has to stay open while anything reads (J3). The fields are dropped in this order.
+/// What has to stay open while anything reads (J4). The fields are dropped in this order.
 struct Open {
     rows: Keyspace,
     database: Database,
@@ -76,7 +76,8 @@ impl Engine for FjallEngine {
             Error::Poisoned => WriteError::NotWritten(store_error(error)),
             // It may be in the journal, and then comes back with the next open.
             error => WriteError::Unknown(store_error(error)),
-        })
+        })?;
+        settings::make_room(keyspace).map_err(|error| WriteError::Unknown(store_error(error)))
     }
 
     fn view(&self) -> Result<FjallView, StoreError> {

@@ -8,7 +8,9 @@
 //!     buffered.
 //! J2: A journal that does not hold together is refused. fjall itself cuts a journal off at the
 //!     first entry that it cannot read, and opens without an error; see `journal`.
-//! J3: A snapshot keeps the database open and the folder locked, and keeps old versions of rows
+//! J3: A table in memory that is full is left to be written by the commit that has filled it; see
+//!     `settings`.
+//! J4: A snapshot keeps the database open and the folder locked, and keeps old versions of rows
 //!     from being dropped.
 
 mod archive;

@@ -3,13 +3,16 @@
 use std::path::Path;
 use std::thread;
 
-use fjall::{Database, DatabaseBuilder, KeyspaceCreateOptions};
+use fjall::{AbstractTree, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOptions};
 
 /// How much of the tables is kept in memory.
 const CACHE_BYTES: u64 = 512 << 20;
 
 /// How much is collected in memory before it becomes a table.
-const MEMTABLE_BYTES: u64 = 64 << 20;
+const MEMTABLE_BYTES: u64 = 48 << 20;
+
+/// When fjall itself begins a new table in memory. Only a large commit reaches it.
+const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// How large the journals may grow; opening after a crash reads them, so this bounds its time.
 const JOURNAL_BYTES: u64 = 256 << 20;
@@ -27,7 +30,24 @@ pub fn database(path: &Path) -> DatabaseBuilder<Database> {
 
 /// A keyspace of the database.
 pub fn keyspace() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES)
+    KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX)
+}
+
+/// Begins a new table in memory if the present one is full; to be called after every commit.
+///
+/// fjall does so itself, but asks its workers for it with every commit until it is done. If they
+/// are busy that fills their queue, and a worker which then has to put something into it waits for
+/// the workers: if it is the only one, for ever. No table is written from then on, and the memory
+/// grows with every commit.
+pub fn make_room(keyspace: &Keyspace) -> fjall::Result<()> {
+    make_room_for(keyspace, MEMTABLE_BYTES)
+}
+
+fn make_room_for(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
+    if keyspace.tree.active_memtable().size() >= bytes {
+        keyspace.rotate_memtable()?;
+    }
+    Ok(())
 }
 
 /// Half of the processors. While tables are merged, one of several workers does nothing but look
@@ -35,4 +55,27 @@ pub fn keyspace() -> KeyspaceCreateOptions {
 fn workers() -> usize {
     let processors = thread::available_parallelism().map_or(1, usize::from);
     (processors / 2).clamp(1, WORKERS_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_table_in_memory_is_written_without_being_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = database(folder.path()).open().unwrap();
+        let rows = database.keyspace("rows", keyspace).unwrap();
+        let full = 100_000;
+        for number in 0..2_000_u64 {
+            rows.insert(number.to_be_bytes(), [7; 500]).unwrap();
+            make_room_for(&rows, full).unwrap();
+            assert!(rows.tree.active_memtable().size() < full, "after {number}");
+        }
+        while rows.sealed_memtable_count() > 0 {
+            thread::yield_now();
+        }
+        assert!(rows.table_count() > 0);
+        assert_eq!(rows.len().unwrap(), 2_000);
+    }
 }

@@ -76,6 +76,7 @@ impl Open {
             batch.insert(&self.rows, change_key(position), change.as_slice());
         }
         batch.commit()?;
+        settings::make_room(&self.rows)?;
         Ok(())
     }
 }
