@@ -9,13 +9,16 @@ use fjall::{AbstractTree, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOpt
 const CACHE_BYTES: u64 = 512 << 20;
 
 /// How much is collected in memory before it becomes a table.
-const MEMTABLE_BYTES: u64 = 48 << 20;
+const MEMTABLE_BYTES: u64 = 60 << 20;
 
 /// When fjall itself begins a new table in memory. Only a large commit reaches it.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 
 /// How large the journals may grow; opening after a crash reads them, so this bounds its time.
 const JOURNAL_BYTES: u64 = 256 << 20;
+
+/// Fewest threads that write and merge tables.
+const WORKERS_MIN: usize = 2;
 
 /// Most threads that write and merge tables.
 const WORKERS_MAX: usize = 4;
@@ -50,11 +53,10 @@ fn make_room_for(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
     Ok(())
 }
 
-/// Half of the processors. While tables are merged, one of several workers does nothing but look
-/// for other work all the time, and with as many workers as processors whoever commits pays for it.
+/// One that writes tables and one that merges them, at least: a commit looks for its claims in all
+/// tables that are still in memory, so a merge must not keep them from being written.
 fn workers() -> usize {
-    let processors = thread::available_parallelism().map_or(1, usize::from);
-    (processors / 2).clamp(1, WORKERS_MAX)
+    thread::available_parallelism().map_or(WORKERS_MIN, usize::from).clamp(WORKERS_MIN, WORKERS_MAX)
 }
 
 #[cfg(test)]
