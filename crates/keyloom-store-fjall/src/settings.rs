@@ -43,11 +43,7 @@ pub fn keyspace() -> KeyspaceCreateOptions {
 /// the workers: if it is the only one, for ever. No table is written from then on, and the memory
 /// grows with every commit.
 pub fn make_room(keyspace: &Keyspace) -> fjall::Result<()> {
-    make_room_for(keyspace, MEMTABLE_BYTES)
-}
-
-fn make_room_for(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
-    if keyspace.tree.active_memtable().size() >= bytes {
+    if keyspace.tree.active_memtable().size() >= MEMTABLE_BYTES {
         keyspace.rotate_memtable()?;
     }
     Ok(())
@@ -57,27 +53,4 @@ fn make_room_for(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
 /// tables that are still in memory, so a merge must not keep them from being written.
 fn workers() -> usize {
     thread::available_parallelism().map_or(WORKERS_MIN, usize::from).clamp(WORKERS_MIN, WORKERS_MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_full_table_in_memory_is_written_without_being_asked_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let database = database(folder.path()).open().unwrap();
-        let rows = database.keyspace("rows", keyspace).unwrap();
-        let full = 100_000;
-        for number in 0..2_000_u64 {
-            rows.insert(number.to_be_bytes(), [7; 500]).unwrap();
-            make_room_for(&rows, full).unwrap();
-            assert!(rows.tree.active_memtable().size() < full, "after {number}");
-        }
-        while rows.sealed_memtable_count() > 0 {
-            thread::yield_now();
-        }
-        assert!(rows.table_count() > 0);
-        assert_eq!(rows.len().unwrap(), 2_000);
-    }
 }
