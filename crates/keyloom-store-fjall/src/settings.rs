@@ -41,7 +41,8 @@ pub fn keyspace() -> KeyspaceCreateOptions {
 /// fjall does so itself, but asks its workers for it with every commit until it is done. If they
 /// are busy that fills their queue, and a worker which then has to put something into it waits for
 /// the workers: if it is the only one, for ever. No table is written from then on, and the memory
-/// grows with every commit.
+/// grows with every commit. What this calls is hidden in the documentation of fjall, so a release
+/// without it would not compile here.
 pub fn make_room(keyspace: &Keyspace) -> fjall::Result<()> {
     if keyspace.tree.active_memtable().size() >= MEMTABLE_BYTES {
         keyspace.rotate_memtable()?;
