@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
+use keyloom_store::limits::ROWS_BYTES_MAX;
 use keyloom_store::{Direction, StoreError};
 use redb::{
     Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase, StorageError, TableDefinition,
@@ -47,8 +48,10 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 
 impl RedbEngine {
     pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, StoreError> {
-        let database =
-            Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)?;
+        let database = Database::builder()
+            .set_cache_size(CACHE_BYTES - ROWS_BYTES_MAX)
+            .open(path)
+            .map_err(open_error)?;
         Ok(RedbEngine { open: Arc::new(Open { database, _folder: folder }) })
     }
 }

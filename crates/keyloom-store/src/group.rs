@@ -18,12 +18,14 @@
 //! G4: After a write whose outcome is unknown, nothing more is written: what the engine holds is
 //!     only known again once it is opened again.
 //!
-//! Readers take no lock: they clone the published view. A view keeps what it shows alive in the
+//! Readers wait for no writer: they clone the published view. What is read again and again they find
+//! beside the engine (`recent`). A view keeps what it shows alive in the
 //! engine (old pages, old tables), so long work should page through short snapshots.
 
 mod ends;
 mod hot;
 mod queue;
+mod recent;
 mod rows;
 mod writer;
 
@@ -44,6 +46,7 @@ use crate::{
     Position, Scan, ScanOptions, Snapshot, StoreError, Stored, Tally,
 };
 use queue::{Answer, Queue, Waiting, Wake};
+use recent::Recent;
 use writer::Writer;
 
 pub use rows::Rows;
@@ -114,11 +117,19 @@ pub struct GroupStore<E: Engine> {
 }
 
 struct Shared<E: Engine> {
-    published: ArcSwap<E::View>,
+    published: ArcSwap<Published<E::View>>,
+    recent: Arc<Recent>,
     queue: Queue,
     writer: Mutex<Writer<E>>,
     durability: Durability,
     counts: Counts,
+}
+
+/// What readers see.
+struct Published<V> {
+    view: V,
+    /// The number of the last commit that it shows.
+    sequence: u64,
 }
 
 /// What was done so far.
@@ -156,10 +167,13 @@ impl<E: Engine> GroupStore<E> {
         let view = guarded(|| engine.view())?;
         let tip = guarded(|| rows::read_tip(&view))?;
         mark.check(tip.sequence)?;
+        let recent = Arc::new(Recent::new());
+        let writer = Writer::new(engine, tip, mark, durability, Arc::clone(&recent));
         let shared = Arc::new(Shared {
-            published: ArcSwap::from_pointee(view),
+            published: ArcSwap::from_pointee(Published { view, sequence: tip.sequence }),
+            recent,
             queue: Queue::default(),
-            writer: Mutex::new(Writer::new(engine, tip, mark, durability)),
+            writer: Mutex::new(writer),
             durability,
             counts: Counts::default(),
         });
@@ -250,7 +264,10 @@ impl<E: Engine> Shared<E> {
 #[async_trait]
 impl<E: Engine> OrderedStore for GroupStore<E> {
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
-        Ok(Box::new(GroupSnapshot { view: self.shared.published.load_full() }))
+        Ok(Box::new(GroupSnapshot {
+            published: self.shared.published.load_full(),
+            recent: Arc::clone(&self.shared.recent),
+        }))
     }
 
     async fn commit(&self, commit: Arc<Commit>) -> Result<CommitOutcome, StoreError> {
@@ -276,7 +293,7 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         let Some(first) = after.0.checked_add(1).filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
-        let view = self.shared.published.load_full();
+        let Published { view, .. } = &*self.shared.published.load_full();
         let from = rows::change_key(Position(first));
         let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
         let found = page(&mut cursor, Direction::Forward, limit, |row, bytes| {
@@ -286,7 +303,7 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         // Positions have no gaps here, so what is missing before the first one was trimmed (C6).
         let before = match found.first() {
             Some(change) => change.position.0.saturating_sub(1),
-            None => guarded(|| rows::read_tip(&*view))?.position.0,
+            None => guarded(|| rows::read_tip(view))?.position.0,
         };
         if after.0 < before {
             return Err(StoreError::Trimmed { trimmed: Position(before) });
@@ -295,10 +312,10 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     }
 
     async fn feed(&self) -> Result<Feed, StoreError> {
-        let view = self.shared.published.load_full();
+        let Published { view, .. } = &*self.shared.published.load_full();
         guarded(|| {
-            let last = rows::read_tip(&*view)?.position;
-            let first = rows::first_change(&*view)?;
+            let last = rows::read_tip(view)?.position;
+            let first = rows::first_change(view)?;
             Ok(Feed { trimmed: first.map_or(last, |first| Position(first.0 - 1)), last })
         })
     }
@@ -327,7 +344,8 @@ fn stopped() -> StoreError {
 }
 
 struct GroupSnapshot<V> {
-    view: Arc<V>,
+    published: Arc<Published<V>>,
+    recent: Arc<Recent>,
 }
 
 impl<V: View> GroupSnapshot<V> {
@@ -336,15 +354,18 @@ impl<V: View> GroupSnapshot<V> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Ok(None);
         }
-        rows::value_key(key, row);
-        guarded(|| self.view.get(row, rows::decode_stored))
+        let Published { view, sequence } = &*self.published;
+        self.recent.row(key, *sequence, || {
+            rows::value_key(key, row);
+            guarded(|| view.get(row, rows::decode_stored))
+        })
     }
 }
 
 #[async_trait]
 impl<V: View> Snapshot for GroupSnapshot<V> {
     async fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
-        self.read(key, &mut Vec::with_capacity(key.len() + 1))
+        self.read(key, &mut Vec::new())
     }
 
     async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>, StoreError> {
@@ -361,7 +382,7 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
         rows::value_key(&range.from, &mut from);
         rows::value_key(&range.to, &mut to);
         Ok(Box::new(GroupScan {
-            view: Arc::clone(&self.view),
+            published: Arc::clone(&self.published),
             from,
             to,
             cursor: None,
@@ -374,7 +395,7 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
 struct GroupScan<V: View> {
     /// Before the view, so that it is dropped first.
     cursor: Option<V::Cursor>,
-    view: Arc<V>,
+    published: Arc<Published<V>>,
     from: Vec<u8>,
     to: Vec<u8>,
     direction: Direction,
@@ -390,7 +411,9 @@ impl<V: View> Scan for GroupScan<V> {
         }
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
-            None => self.cursor.insert(guarded(|| self.view.range(&self.from, &self.to))?),
+            None => {
+                self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
+            }
         };
         let entries = page(cursor, self.direction, count, |row, bytes| {
             let key = rows::decode_value_key(row)?.to_vec();

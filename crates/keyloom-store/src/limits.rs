@@ -43,6 +43,14 @@ pub const TRIM_CHANGES_MAX: u64 = 4096;
 /// well below the time of a sync, and long enough for a thread to be woken.
 pub const GATHER_TIME: Duration = Duration::from_micros(50);
 
+/// Most bytes of the rows that an embedded store keeps because they are read again and again: the
+/// hot part of a database, beside the cache of its engine.
+pub const ROWS_BYTES_MAX: usize = 32 << 20;
+
+/// The largest value that is kept so: a larger one is cheap to find, compared with its copy, and
+/// would push out many others.
+pub const ROW_BYTES_MAX: usize = 16 << 10;
+
 /// The limits of the memory store and of the embedded stores.
 pub const EMBEDDED: Limits = Limits {
     key_bytes_max: KEY_BYTES_MAX,

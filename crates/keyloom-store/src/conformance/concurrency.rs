@@ -1,6 +1,7 @@
 //! Concurrent commits behave as if one ran after the other (C2), and readers see only whole ones.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use pollster::block_on;
@@ -9,6 +10,7 @@ use super::{Open, Random, Subject, absent, add, at, everything, put, scan};
 use crate::{Commit, CommitOutcome, Direction, Position};
 
 const THREADS: usize = 16;
+const READERS: usize = 3;
 const ROUNDS: usize = 40;
 const TRANSFERS: usize = 60;
 const ACCOUNTS: usize = 8;
@@ -63,6 +65,39 @@ pub fn transfers_keep_the_sum_in_every_snapshot(open: Open) {
         }
     });
     assert_eq!(sum(&subject), FUNDS * ACCOUNTS as u64);
+}
+
+/// C3: whichever way a key is read, and however often, it is as the snapshot shows it.
+pub fn gets_and_scans_of_a_snapshot_agree_while_others_write(open: Open) {
+    let subject = Subject::fresh(open);
+    let keys: Vec<Vec<u8>> = (0..ACCOUNTS as u8).map(|number| vec![b'k', number]).collect();
+    subject.write(keys.iter().map(|key| put(key, "start")).collect());
+    let writing = AtomicBool::new(true);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..READERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut older = subject.snapshot();
+                    while writing.load(Ordering::Relaxed) {
+                        let newer = subject.snapshot();
+                        for snapshot in [&older, &newer, &older, &newer] {
+                            let got = block_on(snapshot.get_many(&keys)).unwrap();
+                            let scanned = scan(&**snapshot, &everything(), Direction::Forward);
+                            let scanned: Vec<_> =
+                                scanned.into_iter().map(|entry| Some(entry.stored)).collect();
+                            assert_eq!(got, scanned);
+                        }
+                        older = newer;
+                    }
+                })
+            })
+            .collect();
+        for round in 0..ROUNDS * ACCOUNTS {
+            subject.write(vec![put(&keys[round % ACCOUNTS], round.to_string())]);
+        }
+        writing.store(false, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
 }
 
 /// Counters need no check and still lose nothing.

@@ -106,6 +106,7 @@ macro_rules! conformance_tests {
             concurrency {
                 of_sixteen_writers_on_one_stamp_exactly_one_wins
                 transfers_keep_the_sum_in_every_snapshot
+                gets_and_scans_of_a_snapshot_agree_while_others_write
                 concurrent_additions_are_all_counted
                 concurrent_changes_are_all_in_the_feed_in_the_order_of_their_writer
             }

@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use super::ends::Ends;
 use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
+use super::recent::Recent;
 use super::rows::{self, Rows};
-use super::{Cursor as _, Durability, Engine, View, WriteError, panic_message};
+use super::{Cursor as _, Durability, Engine, Published, View, WriteError, panic_message};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
 use crate::limits::TRIM_CHANGES_MAX;
@@ -25,12 +27,19 @@ pub(super) struct Writer<E> {
     durability: Durability,
     hot: RefCell<HotRows>,
     ends: RefCell<Ends>,
+    recent: Arc<Recent>,
     /// Why nothing more is written (G4).
     failed: Option<String>,
 }
 
 impl<E: Engine> Writer<E> {
-    pub(super) fn new(engine: E, tip: Tip, mark: Mark, durability: Durability) -> Self {
+    pub(super) fn new(
+        engine: E,
+        tip: Tip,
+        mark: Mark,
+        durability: Durability,
+        recent: Arc<Recent>,
+    ) -> Self {
         Writer {
             engine,
             tip,
@@ -38,6 +47,7 @@ impl<E: Engine> Writer<E> {
             durability,
             hot: RefCell::default(),
             ends: RefCell::default(),
+            recent,
             failed: None,
         }
     }
@@ -46,7 +56,7 @@ impl<E: Engine> Writer<E> {
     pub(super) fn process<'a>(
         &mut self,
         commits: impl ExactSizeIterator<Item = &'a Commit>,
-        published: &ArcSwap<E::View>,
+        published: &ArcSwap<Published<E::View>>,
     ) -> Vec<Answer> {
         let count = commits.len();
         if let Some(reason) = &self.failed {
@@ -66,7 +76,7 @@ impl<E: Engine> Writer<E> {
     pub(super) fn trim(
         &mut self,
         through: Position,
-        published: &ArcSwap<E::View>,
+        published: &ArcSwap<Published<E::View>>,
     ) -> Result<(), StoreError> {
         if let Some(reason) = &self.failed {
             return Err(StoreError::Unavailable { reason: reason.clone(), source: None });
@@ -97,11 +107,11 @@ impl<E: Engine> Writer<E> {
     fn decide_and_write<'a>(
         &mut self,
         commits: impl ExactSizeIterator<Item = &'a Commit>,
-        published: &ArcSwap<E::View>,
+        published: &ArcSwap<Published<E::View>>,
     ) -> Vec<Answer> {
-        let view = published.load_full();
+        let Published { view, .. } = &*published.load_full();
         let mut batch = Batch::new(self.tip);
-        let current = Current { view: &*view, hot: &self.hot, ends: &self.ends };
+        let current = Current { view, hot: &self.hot, ends: &self.ends };
         let answers: Vec<Answer> = commits.map(|commit| batch.add(commit, &current)).collect();
         if batch.is_empty() {
             return answers;
@@ -119,7 +129,11 @@ impl<E: Engine> Writer<E> {
         }
     }
 
-    fn write(&mut self, batch: &Batch<'_>, published: &ArcSwap<E::View>) -> Result<(), WriteError> {
+    fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        published: &ArcSwap<Published<E::View>>,
+    ) -> Result<(), WriteError> {
         self.engine.write(&Rows::new(batch))?;
         self.tip = batch.tip();
         self.hot.borrow_mut().follow(batch);
@@ -128,25 +142,31 @@ impl<E: Engine> Writer<E> {
             Durability::Durable => self.mark.record_durable(self.tip.sequence),
             Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
         };
-        let view = recorded.and_then(|()| self.engine.view()).map_err(WriteError::Unknown)?;
-        published.store(view.into());
+        recorded.map_err(WriteError::Unknown)?;
+        self.recent.follow(batch);
+        self.publish(published)
+    }
+
+    fn publish(&self, published: &ArcSwap<Published<E::View>>) -> Result<(), WriteError> {
+        let view = self.engine.view().map_err(WriteError::Unknown)?;
+        published.store(Arc::new(Published { view, sequence: self.tip.sequence }));
         Ok(())
     }
 
     fn forget(
         &mut self,
         through: Position,
-        published: &ArcSwap<E::View>,
+        published: &ArcSwap<Published<E::View>>,
     ) -> Result<(), WriteError> {
-        let first = rows::first_change(&*published.load_full()).map_err(WriteError::NotWritten)?;
+        let Published { view, .. } = &*published.load_full();
+        let first = rows::first_change(view).map_err(WriteError::NotWritten)?;
         let Some(first) = first else { return Ok(()) };
         let last = through.min(self.tip.position).0.min(first.0 + (TRIM_CHANGES_MAX - 1));
         if last < first.0 {
             return Ok(());
         }
         self.engine.write(&Rows::without(&Batch::new(self.tip), first..=Position(last)))?;
-        published.store(self.engine.view().map_err(WriteError::Unknown)?.into());
-        Ok(())
+        self.publish(published)
     }
 
     fn fail(&mut self, count: usize, reason: &str) -> Vec<Answer> {
