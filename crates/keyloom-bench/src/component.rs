@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
+use crate::block_on::block_on;
 use keyloom_engine::{
     Action, Actor, Engine, Filter, Operation, Options, OrderBy, Query, Sort, Test,
 };
 use keyloom_key::{Kind, StringId, Template, Value};
 use keyloom_store::memory::MemoryStore;
-use pollster::block_on;
 use serde_json::Value as Json;
 
 use crate::outcome::Outcome;

@@ -5,6 +5,7 @@
 //!              └─► figures ─► report, docs/benchmarks.md
 //! ```
 
+mod block_on;
 mod component;
 mod conductor;
 mod contender;

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::block_on::block_on;
 use async_trait::async_trait;
 use keyloom_engine::{Action, Actor, Engine, Operation, Options, Precondition};
 use keyloom_key::{Head, Kind, Tail, Template, Value};
@@ -15,7 +16,6 @@ use keyloom_store::{
     Change, Commit, CommitOutcome, Feed, KeyRange, Limits, OrderedStore, Position, Snapshot,
     StoreError, Tally, Write,
 };
-use pollster::block_on;
 
 use crate::outcome::Outcome;
 use crate::workload::{Approval, Workload, schema};

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::block_on::block_on;
 use keyloom_engine::{
     Actor, Document, Engine, Filter, Item, Options, OrderBy, Page, Query, Sort, Test,
 };
@@ -11,7 +12,6 @@ use keyloom_store::OrderedStore;
 use keyloom_store::memory::MemoryStore;
 use keyloom_store_fjall::{Durability, FjallStore};
 use keyloom_store_redb::RedbStore;
-use pollster::block_on;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
