@@ -135,7 +135,7 @@ fn j37_an_anchored_expression_reads_one_range(engine: &Engine, usr: &str, tag: &
     let list =
         List { key: Some(format!("^usr_{usr}_tag_{tag}_")), limit: Some(10), ..List::default() };
     let listed = block_on(engine.list(&Actor::Local, "votes", &list)).unwrap();
-    assert_eq!((listed.items.len(), listed.plan.path.as_str()), (10, "key"));
+    assert_eq!((listed.items.len(), listed.plan.path().as_str()), (10, "key"));
     assert!(listed.cost.keys_read <= 11, "{:?}", listed.cost);
     let counted = block_on(engine.count_list(&Actor::Local, "votes", &list)).unwrap();
     assert_eq!((counted.count, counted.cost.keys_read), (20, 20));
@@ -149,7 +149,7 @@ fn j38_an_expression_on_inner_segments_is_served_by_an_index(
     let list =
         List { key: Some(format!("tag_{tag}_tar_{tar}_")), limit: Some(10), ..List::default() };
     let listed = block_on(engine.list(&Actor::Local, "votes", &list)).unwrap();
-    assert_eq!((listed.items.len(), listed.plan.path.as_str()), (10, "index:tag_target"));
+    assert_eq!((listed.items.len(), listed.plan.path().as_str()), (10, "index:tag_target"));
     assert!(listed.cost.keys_read <= 11, "{:?}", listed.cost);
     // No index leads with the vote itself: refused, with the template to add.
     let list = List { key: Some("key_01".to_owned()), ..List::default() };
@@ -177,7 +177,7 @@ fn r11_every_question_costs_what_it_returns(engine: &Engine, usr: &str, tag: &st
         (recent, "index:recent", 10),
     ] {
         let page = ask(engine, "votes", &query);
-        assert_eq!((page.items.len(), page.plan.path.as_str()), (results, path));
+        assert_eq!((page.items.len(), page.plan.path().as_str()), (results, path));
         assert!(page.cost.keys_read <= results as u64 + 1, "{path}: {:?}", page.cost);
         let counted = block_on(engine.count(&Actor::Local, "votes", &query)).unwrap();
         assert_eq!((counted.count, counted.cost.keys_read), (results as u64, results as u64));

@@ -27,7 +27,7 @@ pub(crate) fn page(page: Page, explain: bool) -> Vec<u8> {
     member(&mut body, "next", &next);
     member(&mut body, "cost", &wire::cost(cost));
     if explain {
-        member(&mut body, "plan", &wire::plan(plan));
+        member(&mut body, "plan", &wire::plan(&plan));
     }
     body.push(b'}');
     body
@@ -55,7 +55,7 @@ pub(crate) fn list(listed: Listed, explain: bool) -> Vec<u8> {
     member(&mut body, "next", &next);
     member(&mut body, "cost", &wire::cost(spent));
     if explain {
-        member(&mut body, "plan", &wire::plan(run));
+        member(&mut body, "plan", &wire::plan(&run));
     }
     body.push(b'}');
     body

@@ -113,7 +113,7 @@ impl Service {
         key: &str,
     ) -> Result<Document, Error> {
         let found = self.engine.get(reading(caller, collection)?, collection, key).await?;
-        trace("key", points(1));
+        trace(|| "key".to_owned(), points(1));
         found.ok_or_else(|| Error::NotFound {
             collection: collection.to_owned(),
             key: key.to_owned(),
@@ -128,7 +128,7 @@ impl Service {
         keys: &[&str],
     ) -> Result<Vec<Option<Document>>, Error> {
         let found = self.engine.get_many(reading(caller, collection)?, collection, keys).await?;
-        trace("key", points(keys.len()));
+        trace(|| "key".to_owned(), points(keys.len()));
         Ok(found)
     }
 
@@ -142,7 +142,7 @@ impl Service {
     ) -> Result<Option<Document>, Error> {
         let actor = reading(caller, collection)?;
         let found = self.engine.lookup(actor, collection, unique, values).await?;
-        trace(&format!("unique:{unique}"), points(1));
+        trace(|| format!("unique:{unique}"), points(1));
         Ok(found)
     }
 
@@ -170,7 +170,7 @@ impl Service {
     ) -> Result<Counted, Error> {
         let found = self.engine.count(reading(caller, collection)?, collection, query).await;
         let found = found.inspect_err(|error| self.refused(error))?;
-        trace(&found.plan.path, found.cost);
+        trace(|| found.plan.path(), found.cost);
         Ok(found)
     }
 
@@ -183,7 +183,7 @@ impl Service {
     ) -> Result<Existence, Error> {
         let found = self.engine.exists(reading(caller, collection)?, collection, query).await;
         let found = found.inspect_err(|error| self.refused(error))?;
-        trace(&found.plan.path, found.cost);
+        trace(|| found.plan.path(), found.cost);
         Ok(found)
     }
 
@@ -278,7 +278,7 @@ impl Service {
         loop {
             let actor = reading(caller, collection)?;
             let page = self.engine.query_writable(actor, collection, query).await?;
-            trace(&page.plan.path, page.cost);
+            trace(|| page.plan.path(), page.cost);
             let operations: Vec<Operation> =
                 page.items.iter().filter_map(|item| deletion(collection, item)).collect();
             let found = DeletedMany {
@@ -404,7 +404,7 @@ impl Service {
     /// Counts what a page has cost, and adds its plan to the span of the request.
     fn looked(&self, plan: &Plan, cost: &Cost, results: usize) {
         self.metrics.page(cost, results);
-        trace(&plan.path, *cost);
+        trace(|| plan.path(), *cost);
     }
 
     fn refused(&self, error: &Error) {
@@ -420,10 +420,10 @@ impl Service {
 }
 
 /// Adds the path that was taken, and what that has cost, to the span of the request.
-fn trace(path: &str, cost: Cost) {
+fn trace(path: impl FnOnce() -> String, cost: Cost) {
     let span = Span::current();
     if !span.is_disabled() {
-        span.record("plan", path);
+        span.record("plan", path().as_str());
         span.record("ranges", cost.ranges);
         span.record("keys_read", cost.keys_read);
     }

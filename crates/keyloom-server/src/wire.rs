@@ -19,25 +19,25 @@ pub fn document(document: engine::Document) -> Result<api::Document, Error> {
 pub fn page(page: engine::Page, explain: bool) -> Result<api::Page, Error> {
     let engine::Page { items, next, cost: spent, plan: run } = page;
     let items = items.into_iter().map(item).collect::<Result<_, _>>()?;
-    Ok(api::Page { items, next, cost: cost(spent), plan: explain.then(|| plan(run)) })
+    Ok(api::Page { items, next, cost: cost(spent), plan: explain.then(|| plan(&run)) })
 }
 
 /// A count.
 pub fn count(counted: engine::Counted, explain: bool) -> api::Count {
     let engine::Counted { count, cost: spent, plan: run } = counted;
-    api::Count { count, cost: cost(spent), plan: explain.then(|| plan(run)) }
+    api::Count { count, cost: cost(spent), plan: explain.then(|| plan(&run)) }
 }
 
 /// An existence.
 pub fn exists(existence: engine::Existence, explain: bool) -> api::Exists {
     let engine::Existence { exists, cost: spent, plan: run } = existence;
-    api::Exists { exists, cost: cost(spent), plan: explain.then(|| plan(run)) }
+    api::Exists { exists, cost: cost(spent), plan: explain.then(|| plan(&run)) }
 }
 
 /// A page of keys.
 pub fn keys(page: engine::KeyPage) -> api::KeyPage {
     let engine::KeyPage { keys, next, cost: spent, plan } = page;
-    api::KeyPage { path: plan.path, keys, next, cost: cost(spent) }
+    api::KeyPage { path: plan.path(), keys, next, cost: cost(spent) }
 }
 
 /// A page of the list matcher.
@@ -60,7 +60,7 @@ pub fn list(listed: engine::Listed, explain: bool) -> Result<api::ListPage, Erro
         matches_pages,
         next,
         cost: cost(spent),
-        plan: explain.then(|| plan(run)),
+        plan: explain.then(|| plan(&run)),
     })
 }
 
@@ -212,9 +212,8 @@ pub fn cost(cost: engine::Cost) -> api::Cost {
 }
 
 /// A plan.
-pub fn plan(plan: engine::Plan) -> api::Plan {
-    // The course of a plan is the engine's own; everything else is shown.
-    let engine::Plan { path, ranges, direction, covering, keys_read_max, scan, probe, .. } = plan;
+pub fn plan(plan: &engine::Plan) -> api::Plan {
+    let ranges = plan.ranges();
     let is_one = ranges.windows(2).all(|two| matches!(two, [one, other] if one.path == other.path));
     let range = |range: engine::PlanRange| {
         let engine::PlanRange { path, from, to } = range;
@@ -225,16 +224,16 @@ pub fn plan(plan: engine::Plan) -> api::Plan {
         api::ScanNote { budget: u64::try_from(budget).unwrap_or(u64::MAX), filtered }
     };
     api::Plan {
-        path,
+        path: plan.path(),
         ranges: ranges.into_iter().map(range).collect(),
-        direction: match direction {
+        direction: match plan.direction() {
             engine::Direction::Forward => api::Direction::Forward,
             engine::Direction::Reverse => api::Direction::Reverse,
         },
-        covering,
-        keys_read_max,
-        probe,
-        scan: scan.map(scan_note),
+        covering: plan.covering,
+        keys_read_max: plan.keys_read_max,
+        probe: plan.probe().map(str::to_owned),
+        scan: plan.scan().map(scan_note),
     }
 }
 

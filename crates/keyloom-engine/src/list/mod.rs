@@ -14,6 +14,7 @@ mod matcher;
 mod start;
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use keyloom_key::{Kind, Value};
 
@@ -174,7 +175,7 @@ impl Engine {
         if request.asks_for_all() && readable == Reach::All {
             let count = document_count(&*snapshot, collection).await?;
             let cost = Cost { keys_read: 1, documents_read: 0, ranges: 1 };
-            return Ok(Counted { count, cost, plan: Plan::counter() });
+            return Ok(Counted { count, cost, plan: Plan::counter(collection) });
         }
         let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let mut reader = Reader::new(&*snapshot, collection);
@@ -227,7 +228,7 @@ fn read_list(collection: &Collection, list: &List) -> Result<Request, Error> {
 }
 
 /// Without an order: that of the keys if it is served, then whatever is, and a scan last.
-fn with_order(collection: &Collection, request: Request, order: Option<ListOrder>) -> Request {
+fn with_order(collection: &Arc<Collection>, request: Request, order: Option<ListOrder>) -> Request {
     let by = |source, direction| Asked::By(source, direction);
     let asked = match order {
         Some(ListOrder { field: ListField::Keys, direction }) => Asked::Key(direction),

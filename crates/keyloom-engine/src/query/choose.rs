@@ -10,6 +10,7 @@
 //! P3: Only what the caller allowed as a scan leaves conditions to the documents.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use keyloom_key::Each;
 use keyloom_store::Direction;
@@ -28,7 +29,7 @@ use crate::error::Error;
 use crate::limits::RANGES_MAX;
 
 /// The plan of a request, or what stands in its way.
-pub(crate) fn plan(collection: &Collection, request: &Request) -> Result<Plan, Refusal> {
+pub(crate) fn plan(collection: &Arc<Collection>, request: &Request) -> Result<Plan, Refusal> {
     let branches = request.branches();
     if branches.is_empty() {
         return Ok(Plan::nothing(collection));

@@ -7,15 +7,15 @@
 use std::borrow::Cow;
 use std::ops::Bound;
 
-use keyloom_key::{PackError, Span, Tail, Value};
+use keyloom_key::{Head, PackError, Span, Tail, Value};
 use keyloom_store::{Direction, KeyRange};
 
+use super::Plan;
 use super::candidate::{Candidate, PathRef};
 use super::distinct::Probe;
 use super::filter::Residue;
 use super::fit::{Binding, Slot};
 use super::term::{Branch, Term};
-use super::{Plan, PlanRange};
 use crate::catalog::Source;
 use crate::error::Error;
 
@@ -52,13 +52,21 @@ pub(crate) enum Mode {
 pub(crate) struct Stretch {
     pub(crate) at: PathRef,
     pub(crate) range: KeyRange,
-    /// How many components are bound, and the length of a key up to their end.
-    pub(crate) bound: usize,
+    /// The length of a key up to the end of what is bound.
     pub(crate) bound_bytes: usize,
     /// Whether all components are bound, so that `range.from` is the only key.
     pub(crate) is_point: bool,
-    /// How it is shown; handed over to the plan.
-    pub(crate) shown: PlanRange,
+    extent: Extent,
+    /// Whose end it has, if it was joined with a range that reaches further.
+    end: Option<Extent>,
+}
+
+/// What a range holds: all keys with these leading values whose next component satisfies all of
+/// the tails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) bound: Vec<Value>,
+    pub(super) tails: Vec<Tail>,
 }
 
 /// Whether the ranges of a plan run one after the other.
@@ -67,6 +75,11 @@ pub(crate) fn is_chain(plan: &Plan) -> bool {
 }
 
 impl Stretch {
+    /// How many components are bound.
+    pub(crate) fn bound(&self) -> usize {
+        self.extent.bound.len()
+    }
+
     /// What follows the bound components in a key of this range.
     pub(crate) fn tail<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key.get(self.bound_bytes..).unwrap_or_default()
@@ -77,6 +90,37 @@ impl Stretch {
         let bound = self.range.from.get(..self.bound_bytes).unwrap_or_default();
         [bound, tail].concat()
     }
+
+    /// Where it begins and ends, for people.
+    pub(super) fn spell(&self, candidate: &Candidate<'_>) -> (String, String) {
+        let (from, to) = self.extent.spell(candidate);
+        let further = self.end.as_ref().map(|end| end.spell(candidate).1);
+        (from, further.unwrap_or(to))
+    }
+}
+
+impl Extent {
+    fn spell(&self, candidate: &Candidate<'_>) -> (String, String) {
+        let Extent { bound, tails } = self;
+        let template = &candidate.path.template;
+        let spelled = |tail: &Tail| {
+            let ends = template.spell_span(bound, tail);
+            let span = template.span(bound, tail);
+            let known = "it was packed when the plan was made";
+            (span.expect(known), ends.expect(known))
+        };
+        let (mut span, (mut from, mut to)) = spelled(&Tail::All);
+        for tail in tails {
+            let (other, (other_from, other_to)) = spelled(tail);
+            if span.from < other.from {
+                (span.from, from) = (other.from, other_from);
+            }
+            if other.to < span.to {
+                (span.to, to) = (other.to, other_to);
+            }
+        }
+        (from, to)
+    }
 }
 
 /// The ranges of a binding, in ascending order.
@@ -84,8 +128,9 @@ pub(super) fn stretches(binding: &Binding<'_>, branch: &Branch) -> Result<Vec<St
     let tails = tail_choices(binding, branch);
     let mut found: Vec<Stretch> = Vec::with_capacity(binding.ranges);
     for bound in bound_values(binding, branch) {
-        for tails in &tails {
-            let stretch = stretch(&binding.candidate, &bound, tails)?;
+        for (bound, tails) in std::iter::repeat_n(bound, tails.len()).zip(&tails) {
+            let extent = Extent { bound, tails: tails.clone() };
+            let stretch = stretch(&binding.candidate, extent)?;
             if !stretch.range.is_empty() {
                 found.push(stretch);
             }
@@ -110,7 +155,7 @@ pub(super) fn joined(mut stretches: Vec<Stretch>, mode: Mode) -> Vec<Stretch> {
             {
                 if last.range.to < stretch.range.to {
                     last.range.to = stretch.range.to;
-                    last.shown.to = stretch.shown.to;
+                    last.end = Some(stretch.end.unwrap_or(stretch.extent));
                 }
             }
             _ => joined.push(stretch),
@@ -119,32 +164,30 @@ pub(super) fn joined(mut stretches: Vec<Stretch>, mode: Mode) -> Vec<Stretch> {
     joined
 }
 
-/// One range: its bound values, and what the next component satisfies, all of it.
-pub(super) fn stretch(
-    candidate: &Candidate<'_>,
-    bound: &[Value],
-    tails: &[Tail],
-) -> Result<Stretch, Error> {
+/// One range.
+pub(super) fn stretch(candidate: &Candidate<'_>, extent: Extent) -> Result<Stretch, Error> {
+    let Extent { bound, tails } = &extent;
     let template = &candidate.path.template;
-    let whole = template.span(bound, &Tail::All).map_err(refused)?;
-    let bound_bytes = keyloom_key::Head::BYTES + whole.from.len();
-    let mut span = whole;
+    let Span { mut from, mut to } = template.span(bound, &Tail::All).map_err(refused)?;
+    let bound_bytes = Head::BYTES + from.len();
     for tail in tails {
-        span = common(span, template.span(bound, tail).map_err(refused)?);
+        let span = template.span(bound, tail).map_err(refused)?;
+        from = from.max(span.from);
+        to = to.min(span.to);
     }
     let at_head = |packed: &[u8]| {
-        let mut key = Vec::with_capacity(keyloom_key::Head::BYTES + packed.len());
+        let mut key = Vec::with_capacity(Head::BYTES + packed.len());
         candidate.path.head.write(&mut key);
         key.extend_from_slice(packed);
         key
     };
     Ok(Stretch {
         at: candidate.at,
-        range: KeyRange { from: at_head(&span.from), to: at_head(&span.to) },
-        bound: bound.len(),
+        range: KeyRange { from: at_head(&from), to: at_head(&to) },
         bound_bytes,
         is_point: bound.len() == candidate.components().len(),
-        shown: PlanRange { path: candidate.label(), from: span.from_text, to: span.to_text },
+        extent,
+        end: None,
     })
 }
 
@@ -215,18 +258,6 @@ fn choices<'b>(slot: &Slot, branch: &'b Branch, given: &[(usize, &'b Value)]) ->
             }
         }
     }
-}
-
-/// What is in both spans.
-fn common(one: Span, other: Span) -> Span {
-    let (from, from_text) = if one.from < other.from {
-        (other.from, other.from_text)
-    } else {
-        (one.from, one.from_text)
-    };
-    let (to, to_text) =
-        if other.to < one.to { (other.to, other.to_text) } else { (one.to, one.to_text) };
-    Span { from, to, from_text, to_text }
 }
 
 fn refused(error: PackError) -> Error {

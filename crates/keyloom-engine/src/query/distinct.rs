@@ -164,7 +164,7 @@ fn earlier_keys(
     let mut lead = probe.lead.clone();
     lead.extend(elements.get(place).iter().map(|byte| byte ^ probe.mask));
     let mut own = lead.clone();
-    for (place, (_, source)) in candidate.components().enumerate().skip(stretch.bound) {
+    for (place, (_, source)) in candidate.components().enumerate().skip(stretch.bound()) {
         if source != probe.group {
             own.extend_from_slice(elements.get(place));
         }

@@ -1,10 +1,10 @@
 //! The stored keys of a path, in text spelling.
 
-use keyloom_key::{Anchors, Constraint, Located, Tail, Value};
+use keyloom_key::{Anchors, Constraint, Located, Tail};
 use std::ops::Bound;
 
 use super::candidate::{Candidate, PathRef};
-use super::course::{Course, stretch};
+use super::course::{Course, Extent, stretch};
 use super::cursor::{read_cursor, write_cursor};
 use super::execute::{Reader, read_page};
 use super::request::check_limit;
@@ -58,11 +58,11 @@ impl Engine {
             return Err(Error::forbidden(actor, &collection.name, detail));
         }
         let candidate = named_path(collection, path.as_deref())?;
-        let (bound, tails) = match prefix {
-            None => (Vec::new(), Vec::new()),
+        let extent = match prefix {
+            None => Extent { bound: Vec::new(), tails: Vec::new() },
             Some(prefix) => narrowed(&candidate, prefix)?,
         };
-        let stretches = vec![stretch(&candidate, &bound, &tails)?];
+        let stretches = vec![stretch(&candidate, extent)?];
         let course = Course { stretches, ..Course::empty() };
         // The keys are all that is asked for, so they cover it.
         let plan = Plan::new(collection, course, limit, true);
@@ -104,7 +104,7 @@ fn named_path<'c>(collection: &'c Collection, name: Option<&str>) -> Result<Cand
 }
 
 /// The components that the beginning of a key's text says something about.
-fn narrowed(candidate: &Candidate<'_>, prefix: &str) -> Result<(Vec<Value>, Vec<Tail>), Error> {
+fn narrowed(candidate: &Candidate<'_>, prefix: &str) -> Result<Extent, Error> {
     let template = &candidate.path.template;
     let constraints = match template.locate(prefix, Anchors::START) {
         Located::Once(constraints) => constraints,
@@ -135,5 +135,5 @@ fn narrowed(candidate: &Candidate<'_>, prefix: &str) -> Result<(Vec<Value>, Vec<
             }),
         }
     }
-    Ok((bound, tails))
+    Ok(Extent { bound, tails })
 }

@@ -178,7 +178,7 @@ pub(super) fn group_of(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Resul
     let group = || {
         let stretch = course.stretches.get(hit.stretch)?;
         let candidate = Candidate::of(reader.collection, stretch.at)?;
-        let (component, _) = candidate.component(stretch.bound)?;
+        let (component, _) = candidate.component(stretch.bound())?;
         let tail = stretch.tail(&hit.key);
         tail.get(..element_len(tail, component.order)?)
     };

@@ -282,7 +282,7 @@ impl Engine {
         if request.asks_for_all() && readable == Reach::All {
             let count = document_count(&*snapshot, collection).await?;
             let cost = Cost { keys_read: 1, documents_read: 0, ranges: 1 };
-            return Ok(Counted { count, cost, plan: Plan::counter() });
+            return Ok(Counted { count, cost, plan: Plan::counter(collection) });
         }
         let plan = planned(&*snapshot, collection, &readable, Wanted::Exactly(&request)).await?;
         let count = count_matches(&mut reader, &plan).await?;
@@ -359,7 +359,7 @@ impl<'r> Wanted<'r> {
 /// this condition, it is left to the documents, within a budget (Q3 holds: the plan says so).
 pub(crate) async fn planned(
     snapshot: &dyn Snapshot,
-    collection: &Collection,
+    collection: &Arc<Collection>,
     readable: &Reach,
     wanted: Wanted<'_>,
 ) -> Result<Plan, Error> {

@@ -3,32 +3,25 @@
 //! L1: What is shown is what runs: ranges, direction and bounds are those of the [`Course`].
 
 use std::fmt;
+use std::sync::Arc;
 
 use keyloom_store::Direction;
 
-use super::course::{Course, Mode};
+use super::candidate::Candidate;
+use super::course::{Course, Mode, Stretch};
 use crate::catalog::Collection;
 use crate::error::Error;
 use crate::limits::ARRAY_ELEMENTS_MAX;
 
-/// How a query is answered.
-#[derive(Clone, Debug)]
+/// How a query is answered. It is spelled for people only when they ask.
+#[derive(Clone)]
 pub struct Plan {
-    /// The path whose keys are read: `key`, `index:name`, `unique:name`; `any(…, …)` if there are
-    /// several, `counter` for the number of all documents, `nothing` if no document can match.
-    pub path: String,
-    /// The key ranges, in ascending order.
-    pub ranges: Vec<PlanRange>,
-    /// Which end of the ranges comes first.
-    pub direction: Direction,
     /// Whether all that was selected is in the keys, so that no document is fetched.
     pub covering: bool,
     /// The most keys that a page reads.
     pub keys_read_max: u64,
-    /// Set if no key serves the query and a scan was allowed.
-    pub scan: Option<ScanNote>,
-    /// With `distinct` along a range: the path that is asked whether a group has come before.
-    pub probe: Option<String>,
+    /// The collection as it was in force when the plan was made.
+    collection: Arc<Collection>,
     pub(crate) course: Course,
 }
 
@@ -77,58 +70,73 @@ impl From<Error> for Refusal {
 impl Plan {
     /// The plan of a course for pages of at most `limit` results.
     pub(crate) fn new(
-        collection: &Collection,
-        mut course: Course,
+        collection: &Arc<Collection>,
+        course: Course,
         limit: usize,
         covering: bool,
     ) -> Plan {
-        let mut paths: Vec<&str> = Vec::with_capacity(2);
-        for stretch in &course.stretches {
-            if !paths.contains(&stretch.shown.path.as_str()) {
-                paths.push(&stretch.shown.path);
-            }
-        }
-        let path = match paths.as_slice() {
-            [] => "nothing".to_owned(),
-            [path] => (*path).to_owned(),
-            paths => format!("any({})", paths.join(", ")),
-        };
-        // What is shown is needed here alone.
-        let shown = course.stretches.iter_mut().map(|stretch| std::mem::take(&mut stretch.shown));
-        let ranges = shown.collect();
-        let scan = course.residue.as_ref().map(|(residue, budget)| ScanNote {
-            budget: *budget,
-            filtered: residue.describe(collection),
-        });
-        Plan {
-            path,
-            ranges,
-            direction: course.direction,
-            covering,
-            keys_read_max: keys_read_max(&course, limit),
-            scan,
-            probe: course.probe.as_ref().map(|probe| probe.label.clone()),
-            course,
-        }
+        let collection = Arc::clone(collection);
+        Plan { covering, keys_read_max: keys_read_max(&course, limit), collection, course }
     }
 
     /// The plan where conditions exclude each other.
-    pub(crate) fn nothing(collection: &Collection) -> Plan {
+    pub(crate) fn nothing(collection: &Arc<Collection>) -> Plan {
         Plan::new(collection, Course::empty(), 0, false)
     }
 
     /// The plan that reads the number of all documents.
-    pub(crate) fn counter() -> Plan {
-        Plan {
-            path: "counter".to_owned(),
-            ranges: Vec::new(),
-            direction: Direction::Forward,
-            covering: false,
-            keys_read_max: 1,
-            scan: None,
-            probe: None,
-            course: Course::empty(),
+    pub(crate) fn counter(collection: &Arc<Collection>) -> Plan {
+        Plan { keys_read_max: 1, ..Plan::nothing(collection) }
+    }
+
+    /// The path whose keys are read: `key`, `index:name`, `unique:name`; `any(…, …)` if there are
+    /// several, `counter` for the number of all documents, `nothing` if no document can match.
+    pub fn path(&self) -> String {
+        let mut paths: Vec<String> = Vec::with_capacity(2);
+        for stretch in &self.course.stretches {
+            let path = self.candidate(stretch).label();
+            if !paths.contains(&path) {
+                paths.push(path);
+            }
         }
+        match paths.as_slice() {
+            // Only the counter is read without a range.
+            [] if self.keys_read_max > 0 => "counter".to_owned(),
+            [] => "nothing".to_owned(),
+            [path] => path.clone(),
+            paths => format!("any({})", paths.join(", ")),
+        }
+    }
+
+    /// The key ranges, in ascending order.
+    pub fn ranges(&self) -> Vec<PlanRange> {
+        let shown = |stretch: &Stretch| {
+            let candidate = self.candidate(stretch);
+            let (from, to) = stretch.spell(&candidate);
+            PlanRange { path: candidate.label(), from, to }
+        };
+        self.course.stretches.iter().map(shown).collect()
+    }
+
+    /// Which end of the ranges comes first.
+    pub fn direction(&self) -> Direction {
+        self.course.direction
+    }
+
+    /// Set if no key serves the query and a scan was allowed.
+    pub fn scan(&self) -> Option<ScanNote> {
+        let (residue, budget) = self.course.residue.as_ref()?;
+        Some(ScanNote { budget: *budget, filtered: residue.describe(&self.collection) })
+    }
+
+    /// With `distinct` along a range: the path that is asked whether a group has come before.
+    pub fn probe(&self) -> Option<&str> {
+        self.course.probe.as_ref().map(|probe| probe.label.as_str())
+    }
+
+    fn candidate(&self, stretch: &Stretch) -> Candidate<'_> {
+        Candidate::of(&self.collection, stretch.at)
+            .expect("a plan has the collection it is made for")
     }
 
     /// The same plan after a count, which reads as many keys as there are: no page bounds them.
@@ -200,13 +208,13 @@ fn keys_read_max(course: &Course, limit: usize) -> u64 {
 /// One line for one range, otherwise one line for the plan and one for each range.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Plan { path, ranges, direction, covering, keys_read_max, scan, probe, course: _ } =
-            self;
-        write!(f, "{path}")?;
+        let Plan { covering, keys_read_max, collection: _, course: _ } = self;
+        let ranges = self.ranges();
+        f.write_str(&self.path())?;
         if let [PlanRange { from, to, .. }] = ranges.as_slice() {
             write!(f, "  {from} .. {to}")?;
         }
-        let direction = match direction {
+        let direction = match self.direction() {
             Direction::Forward => "forward",
             Direction::Reverse => "reverse",
         };
@@ -216,10 +224,10 @@ impl fmt::Display for Plan {
         }
         let unit = if *keys_read_max == 1 { "key" } else { "keys" };
         write!(f, "  ≤ {keys_read_max} {unit}")?;
-        if let Some(probe) = probe {
+        if let Some(probe) = self.probe() {
             write!(f, "  first of each group by {probe}")?;
         }
-        if let Some(ScanNote { filtered, .. }) = scan {
+        if let Some(ScanNote { filtered, .. }) = self.scan() {
             write!(f, "  scan, filtered by {}", filtered.join("; "))?;
         }
         if ranges.len() > 1 {
@@ -228,5 +236,12 @@ impl fmt::Display for Plan {
             }
         }
         Ok(())
+    }
+}
+
+/// As people see it: the collection behind it would fill pages.
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Plan({self})")
     }
 }

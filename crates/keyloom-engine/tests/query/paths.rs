@@ -120,7 +120,7 @@ fn a_cut_component_alone_serves_only_what_it_can_decide() {
     let ask = |title: Json| json!({"where": {"kind": "a", "title": title}});
     assert_eq!(ids(&database, &ask(json!("he"))), [0]);
     assert_eq!(ids(&database, &ask(json!({"prefix": "hel"}))), [1, 2]);
-    assert_eq!(database.query("notes", &ask(json!("he"))).plan.path, "index:short");
+    assert_eq!(database.query("notes", &ask(json!("he"))).plan.path(), "index:short");
     for title in [json!("hel"), json!("hello"), json!({"prefix": "hell"}), json!({"gt": "hello"})] {
         let refused = database.refused("notes", &ask(title));
         assert_eq!(refused.suggest, "notes:kind_title:{kind}:{title}:{id}");
@@ -140,7 +140,7 @@ fn buckets_are_merged_back_into_one_order() {
         let found = database.values("notes", &query, "at");
         assert_eq!(found, expected.iter().map(|at| json!(at)).collect::<Vec<_>>());
         let page = database.query("notes", &query);
-        assert_eq!((page.plan.ranges.len(), page.plan.keys_read_max), (4, 10));
+        assert_eq!((page.plan.ranges().len(), page.plan.keys_read_max), (4, 10));
     }
     let range = json!({"where": {"at": {"gte": 10, "lt": 20}}, "order": "at"});
     assert_eq!(database.values("notes", &range, "at").len(), 10);
@@ -283,7 +283,7 @@ some = {{ key = "some:{{id}}", when = {{ {when} }} }}
             database.put("tasks", &json!({"id": id, "level": level, "done": done}));
         }
         let page = database.query("tasks", &json!({"where": wanted}));
-        assert!(!page.items.is_empty() && page.plan.path.contains("some"), "{}", page.plan);
+        assert!(!page.items.is_empty() && page.plan.path().contains("some"), "{}", page.plan);
         database.refused("tasks", &json!({"where": other}));
     }
 }

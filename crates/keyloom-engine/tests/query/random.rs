@@ -352,10 +352,12 @@ fn check(case: &Case) -> bool {
         }
     }
     check_order(&case.query, &found);
-    let plain = !pages[0].plan.path.starts_with("any(") && !case.query.to_string().contains("tags");
-    for page in pages.iter().filter(|page| plain && page.plan.probe.is_none()) {
+    let plain =
+        !pages[0].plan.path().starts_with("any(") && !case.query.to_string().contains("tags");
+    for page in pages.iter().filter(|page| plain && page.plan.probe().is_none()) {
         let results = u64::try_from(page.items.len()).unwrap();
-        let groups = if case.query.get("distinct").is_some() { page.plan.ranges.len() } else { 1 };
+        let groups =
+            if case.query.get("distinct").is_some() { page.plan.ranges().len() } else { 1 };
         let bound = results * u64::try_from(groups).unwrap() + page.cost.ranges;
         assert!(page.cost.keys_read <= bound, "{:?} for {results}: {}", page.cost, page.plan);
     }

@@ -58,7 +58,7 @@ fn s05_a_file_that_two_authors_tagged_comes_once() {
     let page = database.query("sticker_tags", &query);
     assert_eq!(crate::database::value_of(&page.items[0], "value"), "reuse 2");
     assert_eq!(page.items.len(), 1);
-    assert_eq!(page.plan.probe.as_deref(), Some("index:file_value"));
+    assert_eq!(page.plan.probe(), Some("index:file_value"));
     assert_eq!(database.count("sticker_tags", &search("reuse")).count, 1);
 }
 
@@ -190,7 +190,7 @@ fn documents_without_the_field_of_an_index_are_not_lost_by_it() {
     let database = stickers();
     // The indexes on `set` lack half of the documents, so they cannot list all files.
     let page = database.query("sticker_tags", &json!({"distinct": "file"}));
-    assert_eq!((page.items.len(), page.plan.path.as_str()), (5, "index:file_value"));
+    assert_eq!((page.items.len(), page.plan.path().as_str()), (5, "index:file_value"));
     let error = database.error("sticker_tags", &json!({"distinct": "set"}));
     assert!(error.contains("documents without it"), "{error}");
 }

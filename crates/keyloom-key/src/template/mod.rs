@@ -175,6 +175,12 @@ impl Template {
         span::span(&self.0, bound, tail)
     }
 
+    /// Where [`span`](Self::span) begins and ends, for people. A trailing `*` stands for everything
+    /// that begins so.
+    pub fn spell_span(&self, bound: &[Value], tail: &Tail) -> Result<(String, String), PackError> {
+        span::spell(&self.0, bound, tail)
+    }
+
     /// Where the text of keys of this template can contain the literal, and what that says about
     /// their components.
     #[must_use]
