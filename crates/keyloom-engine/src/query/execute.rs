@@ -44,19 +44,10 @@ pub(crate) struct Reader<'a> {
 /// What a page has found.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    pub(crate) hits: Vec<Read>,
+    /// With their documents, unless the keys cover what is asked.
+    pub(crate) hits: Vec<Hit>,
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<Position>,
-}
-
-/// A key of the result, and the document behind it.
-#[derive(Debug)]
-pub(crate) struct Read {
-    pub(crate) hit: Hit,
-    /// The key of the document; where a key covers what is asked, only in a merge.
-    pub(crate) document: Vec<u8>,
-    /// The stored document; nothing if the key covers what is asked.
-    pub(crate) body: Vec<u8>,
 }
 
 impl<'a> Reader<'a> {
@@ -101,12 +92,9 @@ pub(crate) async fn read_page(
         let ends = hits.is_empty();
         let ahead = hits.len() > missing;
         hits.truncate(missing);
-        for read in with_bodies(reader, plan, hits).await? {
-            bytes += read.body.len().max(read.hit.value.len());
-            if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
-                return found.ending_here(reader, course);
-            }
-            found.hits.push(read);
+        with_documents(reader, plan, &mut hits).await?;
+        if !found.add(hits, &mut bytes) {
+            return found.ending_here(reader, course);
         }
         if ends {
             return Ok(found);
@@ -133,14 +121,15 @@ pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Resul
     let tested = course.residue.is_some() || course.once;
     loop {
         let size = if tested { BATCH } else { BATCH_COUNTED };
-        let hits = stream.take(reader, size).await?;
+        let mut hits = stream.take(reader, size).await?;
         if hits.is_empty() {
             break;
         }
         pause().await;
         if tested {
-            for read in bodies(reader, course, hits).await? {
-                count += u64::from(passes(reader, course, &read)?);
+            fetch(reader, course, &mut hits).await?;
+            for hit in &hits {
+                count += u64::from(passes(reader, course, hit)?);
             }
         } else if course.probe.is_some() {
             for hit in hits {
@@ -183,7 +172,7 @@ async fn tested_page(
     let mut bytes = 0;
     while found.hits.len() < limit && reader.keys_left() > 0 {
         let missing = limit - found.hits.len();
-        let hits = stream.take(reader, missing.clamp(BATCH_TESTED, BATCH)).await?;
+        let mut hits = stream.take(reader, missing.clamp(BATCH_TESTED, BATCH)).await?;
         if found.next.is_some() {
             pause().await;
         }
@@ -193,18 +182,19 @@ async fn tested_page(
             }
             return Ok(found);
         }
-        for read in bodies(reader, course, hits).await? {
+        fetch(reader, course, &mut hits).await?;
+        for hit in hits {
             if found.hits.len() == limit {
                 return Ok(found);
             }
-            let passed = passes(reader, course, &read)?;
-            bytes += if passed { read.body.len() } else { 0 };
+            let passed = passes(reader, course, &hit)?;
+            bytes += if passed { hit.value.len() } else { 0 };
             if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
                 return Ok(found);
             }
-            found.next = Some(position(reader, course, &read)?);
+            found.next = Some(position(reader, course, &hit)?);
             if passed {
-                found.hits.push(read);
+                found.hits.push(hit);
             }
         }
     }
@@ -233,12 +223,9 @@ async fn probed_page(
     let mut bytes = 0;
     while !firsts.is_empty() {
         let rest = firsts.split_off(firsts.len().min(BATCH));
-        for read in with_bodies(reader, plan, firsts).await? {
-            bytes += read.body.len();
-            if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
-                return found.ending_here(reader, course);
-            }
-            found.hits.push(read);
+        with_documents(reader, plan, &mut firsts).await?;
+        if !found.add(firsts, &mut bytes) {
+            return found.ending_here(reader, course);
         }
         firsts = rest;
     }
@@ -246,10 +233,25 @@ async fn probed_page(
 }
 
 impl Found {
+    /// Adds results for as long as all together are no larger than a page may be; `false` if some
+    /// were left out.
+    fn add(&mut self, mut hits: Vec<Hit>, bytes: &mut usize) -> bool {
+        let count = hits.len();
+        let fits = |(place, hit): &(usize, &Hit)| {
+            *bytes += hit.value.len();
+            // The first one always does.
+            *bytes <= PAGE_BYTES_MAX || (self.hits.is_empty() && *place == 0)
+        };
+        let fitting = hits.iter().enumerate().take_while(fits).count();
+        hits.truncate(fitting);
+        self.hits.append(&mut hits);
+        fitting == count
+    }
+
     /// The page ends at its last result, and there is more.
     fn ending_here(mut self, reader: &Reader<'_>, course: &Course) -> Result<Found, Error> {
         self.next = match self.hits.last() {
-            Some(read) => Some(position(reader, course, read)?),
+            Some(hit) => Some(position(reader, course, hit)?),
             None => None,
         };
         Ok(self)
@@ -257,63 +259,48 @@ impl Found {
 }
 
 /// Where a key stands in its course.
-fn position(reader: &Reader<'_>, course: &Course, read: &Read) -> Result<Position, Error> {
+fn position(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<Position, Error> {
     Ok(match course.mode {
-        Mode::Chain => Position::Key(read.hit.key.clone()),
+        Mode::Chain => Position::Key(hit.key.clone()),
         Mode::Merge => Position::Tail {
-            tail: stretch_of(course, &read.hit).tail(&read.hit.key).to_vec(),
-            document: read.document.clone(),
+            tail: stretch_of(course, hit).tail(&hit.key).to_vec(),
+            document: hit.document.clone(),
         },
         Mode::Groups => {
-            let tail = group_of(reader, course, &read.hit)?;
+            let tail = group_of(reader, course, hit)?;
             Position::Tail { tail, document: Vec::new() }
         }
     })
 }
 
 /// The documents of hits, unless the keys hold all that is asked.
-async fn with_bodies(
+async fn with_documents(
     reader: &mut Reader<'_>,
     plan: &Plan,
-    hits: Vec<Hit>,
-) -> Result<Vec<Read>, Error> {
-    if !plan.covering {
-        return bodies(reader, &plan.course, hits).await;
-    }
-    let reads = hits.into_iter().map(|mut hit| {
-        let document = std::mem::take(&mut hit.document);
-        Read { hit, document, body: Vec::new() }
-    });
-    Ok(reads.collect())
+    hits: &mut [Hit],
+) -> Result<(), Error> {
+    if plan.covering { Ok(()) } else { fetch(reader, &plan.course, hits).await }
 }
 
 /// The documents of hits: those of document keys are at hand, the others are fetched at once.
-async fn bodies(
-    reader: &mut Reader<'_>,
-    course: &Course,
-    mut hits: Vec<Hit>,
-) -> Result<Vec<Read>, Error> {
+async fn fetch(reader: &mut Reader<'_>, course: &Course, hits: &mut [Hit]) -> Result<(), Error> {
     let mut wanted = Vec::with_capacity(hits.len());
-    for hit in &mut hits {
+    for hit in hits.iter_mut() {
         let stretch = stretch_of(course, hit);
         wanted.push(document_of(reader, stretch, hit)?);
     }
-    let at_hand = |hit: &Hit, key: &Vec<u8>| hit.key == *key;
-    if hits.iter().zip(&wanted).all(|(hit, key)| at_hand(hit, key)) {
-        let reads = hits.into_iter().zip(wanted).map(|(mut hit, document)| {
-            let body = std::mem::take(&mut hit.value);
-            Read { hit, document, body }
-        });
-        return Ok(reads.collect());
+    if hits.iter().zip(&wanted).any(|(hit, document)| hit.key != *document) {
+        reader.cost.documents_read += u64::try_from(wanted.len()).unwrap_or(u64::MAX);
+        let stored = reader.snapshot.get_many(&wanted).await?;
+        for ((hit, document), stored) in hits.iter_mut().zip(&wanted).zip(stored) {
+            let Some(stored) = stored else { return Err(orphan(reader, course, hit, document)) };
+            hit.value = stored.value;
+        }
     }
-    reader.cost.documents_read += u64::try_from(wanted.len()).unwrap_or(u64::MAX);
-    let stored = reader.snapshot.get_many(&wanted).await?;
-    let mut reads = Vec::with_capacity(hits.len());
-    for ((hit, document), stored) in hits.into_iter().zip(wanted).zip(stored) {
-        let Some(stored) = stored else { return Err(orphan(reader, course, &hit, &document)) };
-        reads.push(Read { hit, document, body: stored.value });
+    for (hit, document) in hits.iter_mut().zip(wanted) {
+        hit.document = document;
     }
-    Ok(reads)
+    Ok(())
 }
 
 /// X3.
@@ -336,19 +323,19 @@ fn orphan(reader: &Reader<'_>, course: &Course, hit: &Hit, document: &[u8]) -> E
 }
 
 /// Whether a document satisfies what the ranges left over, and counts at this key.
-fn passes(reader: &Reader<'_>, course: &Course, read: &Read) -> Result<bool, Error> {
+fn passes(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<bool, Error> {
     let collection = reader.collection;
-    let head = HeadRecord::decode(&read.body)?;
+    let head = HeadRecord::decode(&hit.value)?;
     let record = Record::stored(collection, head.data)?;
     if let Some((residue, _)) = &course.residue {
-        let key = collection.key.render(&collection.key.unpack(&read.document)?)?;
+        let key = collection.key.respell(&hit.document)?;
         if !residue.holds(&key, &record, &head) {
             return Ok(false);
         }
     }
     if course.once {
-        let stretch = stretch_of(course, &read.hit);
-        return is_first_key(collection, course, stretch, &read.hit.key, (&record, &head));
+        let stretch = stretch_of(course, hit);
+        return is_first_key(collection, course, stretch, &hit.key, (&record, &head));
     }
     Ok(true)
 }

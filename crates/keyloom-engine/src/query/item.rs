@@ -11,7 +11,6 @@ use super::Item;
 use super::candidate::Candidate;
 use super::course::Stretch;
 use super::element::{Elements, document_key_of, end_of, identity_bytes_at_the_end};
-use super::execute::Read;
 use super::plan::Plan;
 use super::stream::Hit;
 use crate::catalog::{Collection, Source};
@@ -22,37 +21,39 @@ use crate::error::Error;
 pub(super) fn items(
     collection: &Collection,
     plan: &Plan,
-    reads: Vec<Read>,
+    hits: Vec<Hit>,
 ) -> Result<Vec<Item>, Error> {
     let Some(select) = &plan.course.select else {
-        return Ok(documents(collection, reads)?.into_iter().map(Item::Document).collect());
+        return hits.into_iter().map(|hit| document(collection, hit).map(Item::Document)).collect();
     };
     // Where each field is found in a key is the same for all keys of a range.
     let covers: Vec<Cover<'_>> = match plan.covering {
         true => plan.course.stretches.iter().map(|it| Cover::new(collection, it, select)).collect(),
         false => Vec::new(),
     };
-    let mut items = Vec::with_capacity(reads.len());
-    for read in reads {
-        items.push(match covers.get(read.hit.stretch) {
-            Some(cover) => cover.item(collection, &read.hit)?,
-            None => selected(collection, select, &read)?,
+    let mut items = Vec::with_capacity(hits.len());
+    for hit in hits {
+        items.push(match covers.get(hit.stretch) {
+            Some(cover) => cover.item(collection, &hit)?,
+            None => selected(collection, select, &hit)?,
         });
     }
     Ok(items)
 }
 
 /// Whole documents.
-pub(crate) fn documents(collection: &Collection, reads: Vec<Read>) -> Result<Vec<Document>, Error> {
-    let document =
-        |read: Read| Document::stored(collection.key.respell(&read.document)?, read.body);
-    reads.into_iter().map(document).collect()
+pub(crate) fn documents(collection: &Collection, hits: Vec<Hit>) -> Result<Vec<Document>, Error> {
+    hits.into_iter().map(|hit| document(collection, hit)).collect()
+}
+
+fn document(collection: &Collection, hit: Hit) -> Result<Document, Error> {
+    Document::stored(collection.key.respell(&hit.document)?, hit.value)
 }
 
 /// Selected members of a stored document.
-fn selected(collection: &Collection, select: &[Source], read: &Read) -> Result<Item, Error> {
+fn selected(collection: &Collection, select: &[Source], hit: &Hit) -> Result<Item, Error> {
     let mut object = JsonObject::default();
-    let head = HeadRecord::decode(&read.body)?;
+    let head = HeadRecord::decode(&hit.value)?;
     let members = Members::parse(head.data)?;
     let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
     for source in select {
@@ -68,7 +69,7 @@ fn selected(collection: &Collection, select: &[Source], read: &Read) -> Result<I
             }
         }
     }
-    let key = collection.key.respell(&read.document)?;
+    let key = collection.key.respell(&hit.document)?;
     Ok(Item::Selected { key, data: object.finish() })
 }
 

@@ -21,6 +21,7 @@ pub(crate) struct Hit {
     /// The place of its range in the course.
     pub(crate) stretch: usize,
     pub(crate) key: Vec<u8>,
+    /// What is stored under the key; after documents were fetched, what is stored of its document.
     pub(crate) value: Vec<u8>,
     /// The key of its document, if that had to be found out; empty otherwise.
     pub(crate) document: Vec<u8>,
