@@ -30,18 +30,29 @@ impl<'k> Elements<'k> {
         Elements::of_packed(path, key.get(Head::BYTES..).unwrap_or_default())
     }
 
-    /// The same for what stands behind the head of a key.
-    pub(crate) fn of_packed(path: &Path, packed: &'k [u8]) -> Result<Elements<'k>, Error> {
-        Elements::split(path, packed).ok_or_else(|| {
-            let shown = packed.escape_ascii();
-            Error::corrupt(format!("key {shown} of `{}` does not fit it", path.name))
+    /// The same without the components before the first of interest, which begins at this byte.
+    pub(crate) fn from(
+        path: &Path,
+        key: &'k [u8],
+        (component, byte): (usize, usize),
+    ) -> Result<Elements<'k>, Error> {
+        let rest = key.get(byte..).unwrap_or_default();
+        Elements::split(path, component, rest).ok_or_else(|| {
+            let packed = key.get(Head::BYTES..).unwrap_or_default();
+            misfit(path, packed)
         })
     }
 
-    fn split(path: &Path, packed: &'k [u8]) -> Option<Elements<'k>> {
+    /// The same for what stands behind the head of a key.
+    pub(crate) fn of_packed(path: &Path, packed: &'k [u8]) -> Result<Elements<'k>, Error> {
+        Elements::split(path, 0, packed).ok_or_else(|| misfit(path, packed))
+    }
+
+    fn split(path: &Path, first: usize, packed: &'k [u8]) -> Option<Elements<'k>> {
         let mut rest = packed;
         let mut elements = Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX] };
-        for (slot, component) in elements.slices.iter_mut().zip(path.template.components()) {
+        let components = elements.slices.iter_mut().zip(path.template.components());
+        for (slot, component) in components.skip(first) {
             let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
             *slot = element;
             rest = tail;
@@ -110,6 +121,11 @@ pub(crate) fn identity_bytes_at_the_end(collection: &Collection, index: &Index) 
 pub(crate) fn end_of(key: &[u8], bytes: usize) -> Option<&[u8]> {
     let start = key.len().checked_sub(bytes)?;
     key.get(start.max(Head::BYTES)..)
+}
+
+fn misfit(path: &Path, packed: &[u8]) -> Error {
+    let shown = packed.escape_ascii();
+    Error::corrupt(format!("key {shown} of `{}` does not fit it", path.name))
 }
 
 /// The length of the element that `packed` begins with.

@@ -17,6 +17,9 @@ use crate::catalog::{Collection, Source};
 use crate::document::{Document, HeadRecord, Members};
 use crate::error::Error;
 
+/// The bytes that most selections have room in.
+const OBJECT_BYTES_USUAL: usize = 128;
+
 /// The results of a page.
 pub(super) fn items(
     collection: &Collection,
@@ -52,7 +55,7 @@ fn document(collection: &Collection, hit: Hit) -> Result<Document, Error> {
 
 /// Selected members of a stored document.
 fn selected(collection: &Collection, select: &[Source], hit: &Hit) -> Result<Item, Error> {
-    let mut object = JsonObject::default();
+    let mut object = JsonObject::new();
     let head = HeadRecord::decode(&hit.value)?;
     let members = Members::parse(head.data)?;
     let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
@@ -79,6 +82,8 @@ struct Cover<'c> {
     fields: Vec<(MemberName<'c>, Held<'c>)>,
     /// How many bytes at the end of a key name its document, if they do.
     identity_bytes: Option<usize>,
+    /// The first component that is looked at, and where it begins.
+    first: (usize, usize),
 }
 
 /// Where a field is.
@@ -111,9 +116,17 @@ impl<'c> Cover<'c> {
         };
         let name = |source: &Source| MemberName::new(collection.source_name(*source));
         let field = |source: &Source| Some((name(source), held(source)?));
+        let fields: Vec<_> = select.iter().filter_map(field).collect();
+        let is_bound =
+            |held: &Held<'_>| matches!(held, Held::Key(place, _) if *place < stretch.bound());
+        // What is bound is the same in all keys of the range: only who selects it looks at it.
+        let first = match fields.iter().any(|(_, held)| is_bound(held)) {
+            true => (0, Head::BYTES),
+            false => (stretch.bound(), stretch.bound_bytes),
+        };
         let index = candidate.index;
         let identity_bytes = index.and_then(|index| identity_bytes_at_the_end(collection, index));
-        Cover { candidate, fields: select.iter().filter_map(field).collect(), identity_bytes }
+        Cover { candidate, fields, identity_bytes, first }
     }
 
     /// Selected members from the key alone.
@@ -125,12 +138,12 @@ impl<'c> Cover<'c> {
                 Cow::Owned(key.get(Head::BYTES..).unwrap_or_default().to_vec())
             }
         };
-        let mut object = JsonObject::default();
+        let mut object = JsonObject::new();
         let included = match self.candidate.index {
             Some(index) if !index.include.is_empty() => Some(Members::parse(&hit.value)?),
             _ => None,
         };
-        let own = Elements::of(self.candidate.path, &hit.key)?;
+        let own = Elements::from(self.candidate.path, &hit.key, self.first)?;
         for (name, held) in &self.fields {
             let (component, element) = match held {
                 Held::Included => {
@@ -151,7 +164,7 @@ impl<'c> Cover<'c> {
     }
 }
 
-/// The name of a member, and how it is written in JSON.
+/// The name of a member, and how it is written in JSON behind another one.
 struct MemberName<'c> {
     plain: &'c str,
     spelled: Vec<u8>,
@@ -159,7 +172,8 @@ struct MemberName<'c> {
 
 impl<'c> MemberName<'c> {
     fn new(plain: &'c str) -> MemberName<'c> {
-        let mut spelled = Vec::with_capacity(plain.len() + 3);
+        let mut spelled = Vec::with_capacity(plain.len() + 4);
+        spelled.push(b',');
         write_json(plain, &mut spelled);
         spelled.push(b':');
         MemberName { plain, spelled }
@@ -167,12 +181,15 @@ impl<'c> MemberName<'c> {
 }
 
 /// A JSON object that is written member by member.
-#[derive(Default)]
 struct JsonObject {
     bytes: Vec<u8>,
 }
 
 impl JsonObject {
+    fn new() -> JsonObject {
+        JsonObject { bytes: Vec::with_capacity(OBJECT_BYTES_USUAL) }
+    }
+
     /// Adds a member with a value of a key.
     fn add(&mut self, name: &MemberName<'_>, value: &Value) {
         self.add_name(name);
@@ -200,18 +217,14 @@ impl JsonObject {
     }
 
     fn add_name(&mut self, name: &MemberName<'_>) {
-        if self.bytes.is_empty() {
-            self.bytes.reserve(128);
-            self.bytes.push(b'{');
-        } else {
-            self.bytes.push(b',');
-        }
         self.bytes.extend_from_slice(&name.spelled);
     }
 
     fn finish(mut self) -> Vec<u8> {
-        if self.bytes.is_empty() {
-            self.bytes.push(b'{');
+        match self.bytes.first_mut() {
+            // No member stands before the first one.
+            Some(comma) => *comma = b'{',
+            None => self.bytes.push(b'{'),
         }
         self.bytes.push(b'}');
         self.bytes
