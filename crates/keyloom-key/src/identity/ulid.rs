@@ -30,8 +30,11 @@ static PAIRS: [[u8; 2]; 1024] = pairs();
 const RANDOM_BITS: u32 = 80;
 
 /// A ULID: time in milliseconds, then randomness.
+///
+/// Bytes and not a number: a number of 128 bits is aligned to 16 bytes, and so would be everything
+/// that holds values of keys, for which allocators take a slower way.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ulid(u128);
+pub struct Ulid([u8; 16]);
 
 impl Ulid {
     /// Reads the canonical spelling of 26 characters.
@@ -57,19 +60,19 @@ impl Ulid {
         if seen >= NO_DIGIT {
             return Err(invalid("it has a character that is not in the alphabet"));
         }
-        Ok(Self(bits))
+        Ok(Self::from_bits(bits))
     }
 
     /// The ULID with these 16 bytes; any are valid.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(u128::from_be_bytes(bytes))
+        Self(bytes)
     }
 
     /// The 16 bytes, in the order that sorts.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
+        self.0
     }
 
     /// The ULID of a time and of ten random bytes. A time past [`ULID_MILLIS_MAX`] counts as that
@@ -81,20 +84,20 @@ impl Ulid {
             *target = byte;
         }
         let time = u128::from(millis.min(ULID_MILLIS_MAX)) << RANDOM_BITS;
-        Self(time | u128::from_be_bytes(bytes))
+        Self::from_bits(time | u128::from_be_bytes(bytes))
     }
 
     /// Milliseconds since 1970 at which it was made.
     #[must_use]
     pub fn millis(self) -> u64 {
-        u64::try_from(self.0 >> RANDOM_BITS).expect("48 bits are left of 128")
+        u64::try_from(self.bits() >> RANDOM_BITS).expect("48 bits are left of 128")
     }
 
     /// The canonical spelling: what `Display` writes, without the way through a formatter.
     #[must_use]
     pub fn characters(self) -> [u8; 26] {
         let mut text = [0_u8; CHARACTERS];
-        let mut bits = self.0;
+        let mut bits = self.bits();
         let (pairs, _none_left) = text.as_chunks_mut::<2>();
         for chunk in pairs.rchunks_mut(CHUNK_CHARACTERS / 2) {
             let mut low = u64::try_from(bits & CHUNK_MASK).expect("60 bits fit");
@@ -110,8 +113,16 @@ impl Ulid {
 
     /// The next larger ULID of the same millisecond, if there is one.
     pub(super) fn successor(self) -> Option<Self> {
-        let next = Self(self.0.checked_add(1)?);
+        let next = Self::from_bits(self.bits().checked_add(1)?);
         (next.millis() == self.millis()).then_some(next)
+    }
+
+    const fn from_bits(bits: u128) -> Self {
+        Self(bits.to_be_bytes())
+    }
+
+    const fn bits(self) -> u128 {
+        u128::from_be_bytes(self.0)
     }
 }
 

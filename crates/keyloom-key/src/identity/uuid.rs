@@ -10,9 +10,9 @@ use crate::excerpt::excerpt;
 const CHARACTERS: usize = 32;
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// A UUID of version 4 and variant 1.
+/// A UUID of version 4 and variant 1; bytes for the same reason as [`Ulid`](super::Ulid).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Uuid(u128);
+pub struct Uuid([u8; 16]);
 
 impl Uuid {
     /// Reads the canonical spelling: 32 lower-case hex digits, no hyphens.
@@ -43,7 +43,7 @@ impl Uuid {
     /// The 16 bytes, in the order that sorts.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
-        self.0.to_be_bytes()
+        self.0
     }
 
     fn checked(bits: u128) -> Result<Self, &'static str> {
@@ -53,14 +53,14 @@ impl Uuid {
         if (bits >> 62) & 0b11 != 0b10 {
             return Err("its variant is not 1");
         }
-        Ok(Self(bits))
+        Ok(Self(bits.to_be_bytes()))
     }
 }
 
 impl fmt::Display for Uuid {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = [0_u8; CHARACTERS];
-        let mut bits = self.0;
+        let mut bits = u128::from_be_bytes(self.0);
         for character in text.iter_mut().rev() {
             let digit = usize::try_from(bits & 15).expect("four bits fit");
             *character = *HEX.get(digit).expect("four bits choose one of 16");
