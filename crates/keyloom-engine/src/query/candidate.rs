@@ -141,7 +141,9 @@ impl<'a> Candidate<'a> {
 /// The claim behind `one_per_owner` is not among them: it binds in some modes only, and then holds
 /// no document in the others.
 pub(crate) fn candidates(collection: &Collection) -> Vec<Candidate<'_>> {
-    all_paths(collection).filter(|candidate| candidate.path.state == PathState::Ready).collect()
+    let mut ready = Vec::with_capacity(1 + collection.uniques.len() + collection.indexes.len());
+    ready.extend(all_paths(collection).filter(|path| path.path.state == PathState::Ready));
+    ready
 }
 
 /// The indexes that are not complete yet.

@@ -144,7 +144,7 @@ fn serve_one(
     let fixed = fixed(std::slice::from_ref(branch));
     let aims = aims(request, std::slice::from_ref(branch), &fixed, Alone::Yes);
     let serving = serving(collection, candidates, branch, &aims);
-    match best(collection, serving.into_iter(), request.select.as_deref())? {
+    match best(collection, serving, request.select.as_deref())? {
         Some(binding) => course_of(&binding, branch).map(Some),
         None => Ok(None),
     }
@@ -182,22 +182,20 @@ fn serving<'a>(
     candidates: &[Candidate<'a>],
     branch: &Branch,
     aims: &[Aim<'_>],
-) -> Vec<Binding<'a>> {
+) -> impl Iterator<Item = Binding<'a>> {
     // Most paths know nothing of what is asked: that is seen before they are bound.
-    let knowing = candidates.iter().filter(|candidate| candidate.concerns_all(branch)).copied();
-    let mut bindings = bindings(collection, &knowing.collect::<Vec<_>>(), branch, aims);
-    bindings.retain(|binding| binding.left.is_empty());
-    bindings
+    let knowing = candidates.iter().filter(|candidate| candidate.concerns_all(branch));
+    bindings(collection, knowing, branch, aims).filter(|binding| binding.left.is_empty())
 }
 
-fn bindings<'a>(
+fn bindings<'a: 'c, 'c>(
     collection: &Collection,
-    candidates: &[Candidate<'a>],
+    candidates: impl Iterator<Item = &'c Candidate<'a>> + Clone,
     branch: &Branch,
     aims: &[Aim<'_>],
-) -> Vec<Binding<'a>> {
-    let pairs = aims.iter().flat_map(|aim| candidates.iter().map(move |path| (*path, *aim)));
-    pairs.filter_map(|(path, aim)| bind(collection, path, branch, aim)).collect()
+) -> impl Iterator<Item = Binding<'a>> {
+    let pairs = aims.iter().flat_map(move |aim| candidates.clone().map(move |path| (path, aim)));
+    pairs.filter_map(move |(path, aim)| bind(collection, *path, branch, *aim))
 }
 
 /// The best binding that brings the order asked for.
@@ -206,11 +204,17 @@ fn best<'a>(
     bindings: impl Iterator<Item = Binding<'a>>,
     select: Option<&[Source]>,
 ) -> Result<Option<Binding<'a>>, Error> {
+    let mut excessive = None;
     let ordered = bindings.filter(|found| found.chain.is_some() || found.merge.is_some());
-    let (fitting, excessive): (Vec<_>, Vec<_>) =
-        ordered.partition(|binding| binding.ranges <= RANGES_MAX);
-    let found = fitting.into_iter().min_by_key(|binding| rank(collection, binding, select));
-    match (found, excessive.iter().map(|binding| binding.ranges).min()) {
+    let fitting = ordered.filter(|binding| {
+        let fits = binding.ranges <= RANGES_MAX;
+        if !fits {
+            excessive = Some(excessive.unwrap_or(usize::MAX).min(binding.ranges));
+        }
+        fits
+    });
+    let found = fitting.min_by_key(|binding| rank(collection, binding, select));
+    match (found, excessive) {
         (None, Some(found)) => Err(too_many_ranges(found)),
         (found, _) => Ok(found),
     }
@@ -284,8 +288,10 @@ fn merge_any(
 ) -> Result<Option<Course>, Error> {
     let fixed = fixed(branches);
     let aims = aims(request, branches, &fixed, Alone::No);
-    let per_branch: Vec<Vec<Binding<'_>>> =
-        branches.iter().map(|branch| serving(collection, candidates, branch, &aims)).collect();
+    let per_branch: Vec<Vec<Binding<'_>>> = branches
+        .iter()
+        .map(|branch| serving(collection, candidates, branch, &aims).collect())
+        .collect();
     let Some(chosen) = same_tails(collection, &per_branch, request.select.as_deref())? else {
         return Ok(None);
     };
@@ -315,13 +321,13 @@ fn scan(
     let Some(filter) = &request.filter else { return Ok(None) };
     let fixed = fixed(std::slice::from_ref(filter));
     let aims = aims(request, std::slice::from_ref(filter), &fixed, Alone::Yes);
-    let bindings = bindings(collection, candidates, filter, &aims);
-    let Some(binding) = best(collection, bindings.into_iter(), None)? else { return Ok(None) };
+    let bindings = bindings(collection, candidates.iter(), filter, &aims);
+    let Some(binding) = best(collection, bindings, None)? else { return Ok(None) };
     let left = binding.left.iter().filter_map(|place| filter.get(*place).cloned());
     let residue = Residue {
         all: left.collect(),
         // With the filter, not beside it: of an array, one element has to pass both.
-        any: request.any.as_ref().map(|_| request.branches()),
+        any: request.any.as_ref().map(|_| request.branches().into_owned()),
         matchers: request.matchers.clone(),
     };
     let course = course_of(&binding, filter)?;

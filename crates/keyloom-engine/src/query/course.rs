@@ -142,6 +142,9 @@ pub(super) fn stretches(binding: &Binding<'_>, branch: &Branch) -> Result<Vec<St
 /// Sorts ranges; what overlaps in one path becomes one range. Ranges of a merge are told apart by
 /// where their tails begin, so only those that agree in it are joined.
 pub(super) fn joined(mut stretches: Vec<Stretch>, mode: Mode) -> Vec<Stretch> {
+    if stretches.len() < 2 {
+        return stretches;
+    }
     stretches.sort_by(|one, other| {
         let (one, other) = (&one.range, &other.range);
         one.from.cmp(&other.from).then_with(|| other.to.cmp(&one.to))
@@ -215,6 +218,10 @@ type Choice<'b> = (Cow<'b, Value>, Option<(usize, &'b Value)>);
 
 /// Every combination of values that the slots allow.
 fn bound_values(binding: &Binding<'_>, branch: &Branch) -> Vec<Vec<Value>> {
+    // Most queries leave no choice.
+    if let Some(values) = only_values(binding, branch) {
+        return vec![values];
+    }
     let mut combinations: Vec<Combination<'_>> = vec![(Vec::new(), Vec::new())];
     for (slot, (component, _)) in binding.slots.iter().zip(binding.candidate.components()) {
         let mut next = Vec::with_capacity(combinations.len());
@@ -235,6 +242,19 @@ fn bound_values(binding: &Binding<'_>, branch: &Branch) -> Vec<Vec<Value>> {
     values.sort_unstable();
     values.dedup();
     values
+}
+
+/// The one combination of values that the slots allow, if they allow no other.
+fn only_values(binding: &Binding<'_>, branch: &Branch) -> Option<Vec<Value>> {
+    let mut values = Vec::with_capacity(binding.slots.len());
+    for (slot, (component, _)) in binding.slots.iter().zip(binding.candidate.components()) {
+        values.push(match slot {
+            Slot::Term(place) => component.value_of(branch.get(*place)?.1.single()?),
+            Slot::Cut(text) => Value::Text(text.clone()),
+            Slot::Buckets(_) => return None,
+        });
+    }
+    Some(values)
 }
 
 /// The values of a slot; a term that fills two components has the same value in both.

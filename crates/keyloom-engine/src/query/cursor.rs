@@ -33,6 +33,9 @@ const HASH_BYTES: usize = 16;
 /// The longest cursor that is looked at: two keys of 1 KiB, their frame, and a third for base64.
 const CURSOR_BYTES_MAX: usize = 4096;
 
+/// The bytes that most cursors have room in.
+const CURSOR_BYTES_USUAL: usize = 160;
+
 /// A place in the results of a plan. The next page begins behind it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
@@ -101,20 +104,20 @@ pub(crate) fn is_cursor(secret: &[u8; 16], text: &str) -> bool {
 }
 
 fn seal(secret: &[u8; 16], fingerprint: &[u8; HASH_BYTES], position: &Position) -> String {
-    let after_head = |key: &[u8]| key.get(Head::BYTES..).unwrap_or_default().to_vec();
-    let mut bytes = vec![FORMAT];
+    let mut bytes = Vec::with_capacity(CURSOR_BYTES_USUAL);
+    bytes.push(FORMAT);
     bytes.extend_from_slice(fingerprint);
     match position {
         Position::Key(key) => {
             bytes.push(TAG_KEY);
-            bytes.extend(after_head(key));
+            bytes.extend_from_slice(after_head(key));
         }
         Position::Tail { tail, document } => {
             bytes.push(TAG_TAIL);
             let length = u16::try_from(tail.len()).expect("keys have at most 1 KiB");
             bytes.extend_from_slice(&length.to_be_bytes());
             bytes.extend_from_slice(tail);
-            bytes.extend(after_head(document));
+            bytes.extend_from_slice(after_head(document));
         }
     }
     let seal = SipHasher24::new_with_key(secret).hash(&bytes).as_bytes();
@@ -212,6 +215,10 @@ fn fingerprint(course: &Course, collection: &Collection) -> [u8; HASH_BYTES] {
         }
     }
     SipHasher24::new().hash(&bytes).as_bytes()
+}
+
+fn after_head(key: &[u8]) -> &[u8] {
+    key.get(Head::BYTES..).unwrap_or_default()
 }
 
 fn not_a_cursor() -> Error {

@@ -4,6 +4,7 @@
 //!     identity is not taken for an empty result. Names are the exception: what people type as a
 //!     name is text, and text that is no name matches nothing.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 
 use keyloom_key::{Kind, Value};
@@ -110,9 +111,9 @@ impl Request {
     }
 
     /// The conjunctions of which a result satisfies at least one; empty if nothing can match.
-    pub(crate) fn branches(&self) -> Vec<Branch> {
-        let Some(filter) = &self.filter else { return Vec::new() };
-        let Some(any) = &self.any else { return vec![filter.clone()] };
+    pub(crate) fn branches(&self) -> Cow<'_, [Branch]> {
+        let Some(filter) = &self.filter else { return Cow::Borrowed(&[]) };
+        let Some(any) = &self.any else { return Cow::Borrowed(std::slice::from_ref(filter)) };
         let mut branches: Vec<Branch> = Vec::with_capacity(any.len());
         for alternative in any {
             let both = alternative.iter().try_fold(filter.clone(), |branch, (source, term)| {
@@ -126,7 +127,7 @@ impl Request {
                 branches.push(branch);
             }
         }
-        branches
+        Cow::Owned(branches)
     }
 
     /// Whether every document of the collection is asked for.

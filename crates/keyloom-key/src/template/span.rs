@@ -63,7 +63,9 @@ enum Next<'t> {
 pub(super) fn span(parts: &Parts, bound: &[Value], tail: &Tail) -> Result<Span, PackError> {
     let lead = lead(parts, bound)?;
     let (from, to) = ends(parts, bound.len(), tail)?;
-    let (from, mut to) = (from.pack(&lead), to.pack(&lead));
+    let mut behind = Vec::with_capacity(lead.len() + END_BYTES_USUAL);
+    behind.extend_from_slice(&lead);
+    let (from, mut to) = (from.pack(lead), to.pack(behind));
     // One more byte than a key may have: the end of a range is not a key.
     let bytes = from.len().max(to.len());
     if bytes > COMPONENTS_BYTES_MAX + 1 {
@@ -173,9 +175,8 @@ impl<'t> End<'t> {
         Self { next, after: true }
     }
 
-    fn pack(&self, lead: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(lead.len() + END_BYTES_USUAL);
-        bytes.extend_from_slice(lead);
+    /// Packs it behind the bound components.
+    fn pack(&self, mut bytes: Vec<u8>) -> Vec<u8> {
         match &self.next {
             Next::Nothing => {}
             Next::Value(component, value) => element::write(value, component.order, &mut bytes),
