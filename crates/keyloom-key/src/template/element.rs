@@ -55,33 +55,61 @@ pub(super) fn read<'p>(
     component: &Component,
 ) -> Result<(Value, &'p [u8]), DecodeError> {
     let kind = component.stored();
-    let wrong = || DecodeError::Element { field: component.field.clone(), expected: kind.clone() };
-    let mask = match component.order {
-        Order::Ascending => 0x00,
-        Order::Descending => 0xFF,
+    let Some((value, rest)) = split(packed, kind, component.order) else {
+        return Err(problem(packed, component));
     };
-    let Some(code) = packed.first().map(|byte| byte ^ mask) else {
-        return Err(DecodeError::Truncated { wanted: 1, found: 0 });
-    };
-    let length = match kind {
-        Kind::Ulid | Kind::Uuid => UUID_ELEMENT_BYTES,
-        Kind::Bool => 1,
-        Kind::Millis | Kind::I64 | Kind::U64 => 1 + int_bytes(code).ok_or_else(wrong)?,
-        // Texts hold no NUL, so the first one is the end.
-        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
-            packed.iter().position(|byte| *byte == mask).ok_or_else(wrong)? + 1
-        }
-    };
-    let Some((element, rest)) = packed.split_at_checked(length) else {
-        return Err(DecodeError::Truncated { wanted: length, found: packed.len() });
-    };
-    let body = element.get(1..).unwrap_or_default();
-    let value = decode(kind, code, Masked { body, mask }).ok_or_else(wrong)?;
     // A whole number, truth or identity that was decoded as its kind is of that kind.
     if kind.is_text() || component.cut != Cut::Whole {
         component.check(&value).map_err(DecodeError::Value)?;
     }
     Ok((value, rest))
+}
+
+/// The value that packed bytes begin with, and what follows it. Why there is none, is for
+/// [`problem`] to say.
+fn split<'p>(packed: &'p [u8], kind: &Kind, order: Order) -> Option<(Value, &'p [u8])> {
+    let mask = mask(order);
+    let (first, behind) = packed.split_first()?;
+    let code = first ^ mask;
+    let (body, rest) = behind.split_at_checked(body_bytes(behind, kind, code, mask)?)?;
+    Some((decode(kind, code, Masked { body, mask })?, rest))
+}
+
+/// How many bytes follow the code of an element.
+fn body_bytes(behind: &[u8], kind: &Kind, code: u8, mask: u8) -> Option<usize> {
+    match kind {
+        Kind::Ulid | Kind::Uuid => Some(UUID_ELEMENT_BYTES - 1),
+        Kind::Bool => Some(0),
+        Kind::Millis | Kind::I64 | Kind::U64 => int_bytes(code),
+        // Texts hold no NUL, so the first one is the end.
+        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
+            behind.iter().position(|byte| *byte == mask).map(|nul| nul + 1)
+        }
+    }
+}
+
+/// Why packed bytes do not begin with an element of the component.
+#[cold]
+fn problem(packed: &[u8], component: &Component) -> DecodeError {
+    let kind = component.stored();
+    let mask = mask(component.order);
+    let Some((first, behind)) = packed.split_first() else {
+        return DecodeError::Truncated { wanted: 1, found: 0 };
+    };
+    match body_bytes(behind, kind, first ^ mask, mask) {
+        Some(bytes) if behind.len() < bytes => {
+            DecodeError::Truncated { wanted: 1 + bytes, found: packed.len() }
+        }
+        _ => DecodeError::Element { field: component.field.clone(), expected: kind.clone() },
+    }
+}
+
+/// What the bytes of an element are combined with.
+fn mask(order: Order) -> u8 {
+    match order {
+        Order::Ascending => 0x00,
+        Order::Descending => 0xFF,
+    }
 }
 
 fn append<T: TuplePack>(element: &T, out: &mut Vec<u8>) {
