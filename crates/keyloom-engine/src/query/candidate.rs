@@ -25,10 +25,6 @@ pub(crate) struct Candidate<'a> {
     pub(crate) index: Option<&'a Index>,
 }
 
-/// What two keys of a merge have in common behind what is bound: if it is equal, the tails of one
-/// document are equal, too.
-pub(crate) type TailShape = Vec<(Source, Order, Cut)>;
-
 impl<'a> Candidate<'a> {
     /// The path behind a reference.
     pub(crate) fn of(collection: &'a Collection, at: PathRef) -> Option<Candidate<'a>> {
@@ -67,7 +63,9 @@ impl<'a> Candidate<'a> {
     }
 
     /// Components with what fills them.
-    pub(crate) fn components(&self) -> impl ExactSizeIterator<Item = (&'a Component, Source)> {
+    pub(crate) fn components(
+        &self,
+    ) -> impl ExactSizeIterator<Item = (&'a Component, Source)> + use<'a> {
         self.path.template.components().iter().zip(self.path.sources.iter().copied())
     }
 
@@ -76,10 +74,14 @@ impl<'a> Candidate<'a> {
         self.components().nth(place)
     }
 
-    /// The components from a place on, as far as they decide order and equality.
-    pub(crate) fn tail_shape(&self, place: usize) -> TailShape {
+    /// The components from a place on, as far as they decide order and equality: where they are
+    /// the same for two keys of a merge, the tails of one document are equal, too.
+    pub(crate) fn tail_shape(
+        &self,
+        place: usize,
+    ) -> impl Iterator<Item = (Source, Order, Cut)> + use<'a> {
         let tail = self.components().skip(place);
-        tail.map(|(component, source)| (source, component.order, component.cut)).collect()
+        tail.map(|(component, source)| (source, component.order, component.cut))
     }
 
     /// Where the whole value of a source stands, if it does.

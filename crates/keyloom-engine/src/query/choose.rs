@@ -13,9 +13,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use keyloom_key::Each;
-use keyloom_store::Direction;
 
-use super::candidate::{Candidate, PathRef, TailShape, candidates};
+use super::candidate::{Candidate, PathRef, candidates};
 use super::course::{Course, Mode, joined, stretches};
 use super::distinct::{Probed, by_groups, by_probe};
 use super::filter::Residue;
@@ -98,24 +97,23 @@ pub(super) fn rank(
 }
 
 /// For each branch the best binding, all with tails of one shape and direction.
-pub(super) fn same_tails<'a>(
+pub(super) fn same_tails<'b, 'a>(
     collection: &Collection,
-    per_branch: &[Vec<Binding<'a>>],
+    per_branch: &'b [Vec<Binding<'a>>],
     select: Option<&[Source]>,
-) -> Result<Option<Vec<Binding<'a>>>, Error> {
-    let shape = |binding: &Binding<'_>| -> Option<(TailShape, Direction)> {
-        Some((binding.candidate.tail_shape(binding.slots.len()), binding.merge?))
-    };
+) -> Result<Option<Vec<&'b Binding<'a>>>, Error> {
+    let shape = |binding: &Binding<'a>| binding.candidate.tail_shape(binding.slots.len());
     let Some((first, others)) = per_branch.split_first() else { return Ok(None) };
-    let mut best: Option<(Vec<Rank>, Vec<Binding<'a>>)> = None;
+    let mut best: Option<(Vec<Rank>, Vec<&Binding<'a>>)> = None;
     let mut ranges_fewest = None;
-    for lead in first {
-        let Some(wanted) = shape(lead) else { continue };
-        let mut chosen = vec![lead.clone()];
+    for lead in first.iter().filter(|lead| lead.merge.is_some()) {
+        let mut chosen = Vec::with_capacity(per_branch.len());
+        chosen.push(lead);
         for bindings in others {
-            let fitting =
-                bindings.iter().filter(|binding| shape(binding).as_ref() == Some(&wanted));
-            chosen.extend(fitting.min_by_key(|binding| rank(collection, binding, select)).cloned());
+            let fitting = bindings
+                .iter()
+                .filter(|binding| binding.merge == lead.merge && shape(binding).eq(shape(lead)));
+            chosen.extend(fitting.min_by_key(|binding| rank(collection, binding, select)));
         }
         if chosen.len() < per_branch.len() {
             continue;

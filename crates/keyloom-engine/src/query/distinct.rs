@@ -199,9 +199,9 @@ fn answers<'a>(
     if !only_range_left || second.ranges != 1 || !leads_with_group {
         return None;
     }
-    let mut wanted = first.candidate.tail_shape(first.slots.len());
-    wanted.retain(|(source, ..)| *source != group);
-    (candidate.tail_shape(bound + 1) == wanted).then_some(second)
+    let wanted = first.candidate.tail_shape(first.slots.len());
+    let wanted = wanted.filter(|(source, ..)| *source != group);
+    candidate.tail_shape(bound + 1).eq(wanted).then_some(second)
 }
 
 fn probed_course(

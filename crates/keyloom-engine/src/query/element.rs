@@ -19,6 +19,7 @@ use crate::error::Error;
 const UUID_ELEMENT_BYTES: usize = 17;
 
 /// The elements of a key, by component.
+#[derive(Default)]
 pub(crate) struct Elements<'k> {
     slices: [&'k [u8]; TEMPLATE_COMPONENTS_MAX],
 }
@@ -27,37 +28,37 @@ impl<'k> Elements<'k> {
     /// Splits a stored key of `path`; its bytes were written by this program, so what does not fit
     /// is damage.
     pub(crate) fn of(path: &Path, key: &'k [u8]) -> Result<Elements<'k>, Error> {
-        Elements::of_packed(path, key.get(Head::BYTES..).unwrap_or_default())
-    }
-
-    /// The same without the components before the first of interest, which begins at this byte.
-    pub(crate) fn from(
-        path: &Path,
-        key: &'k [u8],
-        (component, byte): (usize, usize),
-    ) -> Result<Elements<'k>, Error> {
-        let rest = key.get(byte..).unwrap_or_default();
-        Elements::split(path, component, rest).ok_or_else(|| {
-            let packed = key.get(Head::BYTES..).unwrap_or_default();
-            misfit(path, packed)
-        })
+        Elements::of_packed(path, packed(key))
     }
 
     /// The same for what stands behind the head of a key.
     pub(crate) fn of_packed(path: &Path, packed: &'k [u8]) -> Result<Elements<'k>, Error> {
-        Elements::split(path, 0, packed).ok_or_else(|| misfit(path, packed))
+        let mut elements = Elements::default();
+        elements.split(path, 0, packed).ok_or_else(|| misfit(path, packed))?;
+        Ok(elements)
     }
 
-    fn split(path: &Path, first: usize, packed: &'k [u8]) -> Option<Elements<'k>> {
+    /// Takes the elements of another key, without the components before the first of interest,
+    /// which begins at this byte.
+    pub(crate) fn read(
+        &mut self,
+        path: &Path,
+        key: &'k [u8],
+        (component, byte): (usize, usize),
+    ) -> Result<(), Error> {
+        let rest = key.get(byte..).unwrap_or_default();
+        self.split(path, component, rest).ok_or_else(|| misfit(path, packed(key)))
+    }
+
+    fn split(&mut self, path: &Path, first: usize, packed: &'k [u8]) -> Option<()> {
         let mut rest = packed;
-        let mut elements = Elements { slices: [&[]; TEMPLATE_COMPONENTS_MAX] };
-        let components = elements.slices.iter_mut().zip(path.template.components());
-        for (slot, component) in components.skip(first) {
+        let components = path.template.components().get(first..)?;
+        for (slot, component) in self.slices.get_mut(first..)?.iter_mut().zip(components) {
             let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
             *slot = element;
             rest = tail;
         }
-        rest.is_empty().then_some(elements)
+        rest.is_empty().then_some(())
     }
 
     /// The element of a component; nothing behind the last.
@@ -121,6 +122,11 @@ pub(crate) fn identity_bytes_at_the_end(collection: &Collection, index: &Index) 
 pub(crate) fn end_of(key: &[u8], bytes: usize) -> Option<&[u8]> {
     let start = key.len().checked_sub(bytes)?;
     key.get(start.max(Head::BYTES)..)
+}
+
+/// What stands behind the head of a key.
+fn packed(key: &[u8]) -> &[u8] {
+    key.get(Head::BYTES..).unwrap_or_default()
 }
 
 fn misfit(path: &Path, packed: &[u8]) -> Error {

@@ -35,10 +35,11 @@ pub(super) fn items(
         false => Vec::new(),
     };
     let mut items = Vec::with_capacity(hits.len());
-    for hit in hits {
+    let mut elements = Elements::default();
+    for hit in &hits {
         items.push(match covers.get(hit.stretch) {
-            Some(cover) => cover.item(collection, &hit)?,
-            None => selected(collection, select, &hit)?,
+            Some(cover) => cover.item(collection, hit, &mut elements)?,
+            None => selected(collection, select, hit)?,
         });
     }
     Ok(items)
@@ -129,8 +130,13 @@ impl<'c> Cover<'c> {
         Cover { candidate, fields, identity_bytes, first }
     }
 
-    /// Selected members from the key alone.
-    fn item(&self, collection: &Collection, hit: &Hit) -> Result<Item, Error> {
+    /// Selected members from the key alone; `own` is room for its elements.
+    fn item<'h>(
+        &self,
+        collection: &Collection,
+        hit: &'h Hit,
+        own: &mut Elements<'h>,
+    ) -> Result<Item, Error> {
         let document = match self.identity_bytes.and_then(|bytes| end_of(&hit.key, bytes)) {
             Some(identity) => Cow::Borrowed(identity),
             None => {
@@ -143,7 +149,7 @@ impl<'c> Cover<'c> {
             Some(index) if !index.include.is_empty() => Some(Members::parse(&hit.value)?),
             _ => None,
         };
-        let own = Elements::from(self.candidate.path, &hit.key, self.first)?;
+        own.read(self.candidate.path, &hit.key, self.first)?;
         for (name, held) in &self.fields {
             let (component, element) = match held {
                 Held::Included => {
