@@ -69,10 +69,68 @@ pub(super) fn read<'p>(
 /// [`problem`] to say.
 fn split<'p>(packed: &'p [u8], kind: &Kind, order: Order) -> Option<(Value, &'p [u8])> {
     let mask = mask(order);
+    Some(match kind {
+        Kind::Ulid => {
+            let (bytes, rest) = split_identity(packed, mask)?;
+            (Value::Ulid(Ulid::from_bytes(bytes)), rest)
+        }
+        Kind::Uuid => {
+            let (bytes, rest) = split_identity(packed, mask)?;
+            (Value::Uuid(Uuid::from_bytes(bytes).ok()?), rest)
+        }
+        Kind::Millis | Kind::I64 => {
+            let (number, rest) = split_int(packed, mask)?;
+            (Value::Int(number.try_into().ok()?), rest)
+        }
+        Kind::U64 => {
+            let (number, rest) = split_int(packed, mask)?;
+            (Value::Unsigned(number.try_into().ok()?), rest)
+        }
+        Kind::Bool => {
+            let (code, rest) = packed.split_first()?;
+            match code ^ mask {
+                FALSE => (Value::Bool(false), rest),
+                TRUE => (Value::Bool(true), rest),
+                _ => return None,
+            }
+        }
+        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
+            let (text, rest) = split_text(packed, mask)?;
+            (Value::Text(text), rest)
+        }
+    })
+}
+
+fn split_identity(packed: &[u8], mask: u8) -> Option<([u8; 16], &[u8])> {
+    let ([code, bytes @ ..], rest) = packed.split_first_chunk::<UUID_ELEMENT_BYTES>()?;
+    // All bytes at once.
+    let bits = u128::from_ne_bytes(*bytes) ^ u128::from_ne_bytes([mask; 16]);
+    (code ^ mask == UUID).then_some((bits.to_ne_bytes(), rest))
+}
+
+/// The number; none if it is written with more bytes than it needs.
+fn split_int(packed: &[u8], mask: u8) -> Option<(i128, &[u8])> {
     let (first, behind) = packed.split_first()?;
     let code = first ^ mask;
-    let (body, rest) = behind.split_at_checked(body_bytes(behind, kind, code, mask)?)?;
-    Some((decode(kind, code, Masked { body, mask })?, rest))
+    let (body, rest) = behind.split_at_checked(int_bytes(code)?)?;
+    let append = |number: u64, byte: &u8| (number << 8) | u64::from(byte ^ mask);
+    let magnitude = body.iter().fold(0, append);
+    let first = body.first().map(|byte| byte ^ mask);
+    if code >= INT_ZERO {
+        return (first != Some(0x00)).then_some((i128::from(magnitude), rest));
+    }
+    // One's complement: with n bytes, minus one is n times FF.
+    let ones = u64::MAX >> (u64::BITS - 8 * u32::from(INT_ZERO - code));
+    (first != Some(0xFF)).then_some((i128::from(magnitude) - i128::from(ones), rest))
+}
+
+/// The text before the NUL that ends it.
+fn split_text(packed: &[u8], mask: u8) -> Option<(String, &[u8])> {
+    let (code, behind) = packed.split_first()?;
+    let (body, rest) = behind.split_at_checked(text_bytes(behind, mask)?)?;
+    let (_nul, text) = body.split_last()?;
+    let text = String::from_utf8(text.iter().map(|byte| byte ^ mask).collect()).ok()?;
+    (code ^ mask == TEXT).then_some((text, rest))
 }
 
 /// How many bytes follow the code of an element.
@@ -81,10 +139,7 @@ fn body_bytes(behind: &[u8], kind: &Kind, code: u8, mask: u8) -> Option<usize> {
         Kind::Ulid | Kind::Uuid => Some(UUID_ELEMENT_BYTES - 1),
         Kind::Bool => Some(0),
         Kind::Millis | Kind::I64 | Kind::U64 => int_bytes(code),
-        // Texts hold no NUL, so the first one is the end.
-        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
-            behind.iter().position(|byte| *byte == mask).map(|nul| nul + 1)
-        }
+        Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => text_bytes(behind, mask),
     }
 }
 
@@ -130,54 +185,7 @@ fn int_bytes(code: u8) -> Option<usize> {
     (bytes <= INT_BYTES_MAX).then_some(usize::from(bytes))
 }
 
-/// What follows the code of an element; each byte is complemented if the component descends.
-#[derive(Clone, Copy)]
-struct Masked<'e> {
-    body: &'e [u8],
-    mask: u8,
-}
-
-impl Masked<'_> {
-    fn bytes(&self) -> impl Iterator<Item = u8> {
-        self.body.iter().map(|byte| byte ^ self.mask)
-    }
-
-    fn sixteen(&self) -> Option<[u8; 16]> {
-        let mut bytes: [u8; 16] = self.body.try_into().ok()?;
-        bytes.iter_mut().for_each(|byte| *byte ^= self.mask);
-        Some(bytes)
-    }
-
-    /// The text before the NUL that ends it.
-    fn text(&self) -> Option<String> {
-        let (_nul, text) = self.body.split_last()?;
-        String::from_utf8(text.iter().map(|byte| byte ^ self.mask).collect()).ok()
-    }
-}
-
-fn decode(kind: &Kind, code: u8, masked: Masked<'_>) -> Option<Value> {
-    match (kind, code) {
-        (Kind::Ulid, UUID) => Some(Value::Ulid(Ulid::from_bytes(masked.sixteen()?))),
-        (Kind::Uuid, UUID) => Uuid::from_bytes(masked.sixteen()?).ok().map(Value::Uuid),
-        (Kind::Millis | Kind::I64, _) => decode_int(code, masked)?.try_into().ok().map(Value::Int),
-        (Kind::U64, _) => decode_int(code, masked)?.try_into().ok().map(Value::Unsigned),
-        (Kind::Bool, FALSE) => Some(Value::Bool(false)),
-        (Kind::Bool, TRUE) => Some(Value::Bool(true)),
-        (Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_), TEXT) => {
-            masked.text().map(Value::Text)
-        }
-        _ => None,
-    }
-}
-
-/// The number; none if it is written with more bytes than it needs.
-fn decode_int(code: u8, masked: Masked<'_>) -> Option<i128> {
-    let magnitude = masked.bytes().fold(0_u64, |number, byte| (number << 8) | u64::from(byte));
-    let first = masked.bytes().next();
-    if code >= INT_ZERO {
-        return (first != Some(0x00)).then_some(i128::from(magnitude));
-    }
-    // One's complement: with n bytes, minus one is n times FF.
-    let ones = u64::MAX >> (u64::BITS - 8 * u32::from(INT_ZERO - code));
-    (first != Some(0xFF)).then_some(i128::from(magnitude) - i128::from(ones))
+/// Texts hold no NUL, so the first one is the end.
+fn text_bytes(behind: &[u8], mask: u8) -> Option<usize> {
+    behind.iter().position(|byte| *byte == mask).map(|nul| nul + 1)
 }
