@@ -135,7 +135,7 @@ impl<'a> Batch<'a> {
         self.tip.sequence += 1;
         let stamp = Stamp(self.tip.sequence);
         let mut counters = counters.into_iter();
-        for write in &commit.writes {
+        let slots = commit.writes.iter().map(|write| {
             let value = match write {
                 Write::Put { value, .. } => Some(Cow::Borrowed(value.as_slice())),
                 Write::Delete { .. } => None,
@@ -144,7 +144,13 @@ impl<'a> Batch<'a> {
                     Some(Cow::Owned(sum.to_vec()))
                 }
             };
-            self.slots.insert(write.key(), value.map(|value| Slot { stamp, value }));
+            (write.key(), value.map(|value| Slot { stamp, value }))
+        });
+        // Sorting once and building the tree from that costs less than looking for each place.
+        if self.slots.is_empty() {
+            self.slots = slots.collect();
+        } else {
+            self.slots.extend(slots);
         }
         for change in &commit.changes {
             self.tip.position.0 += 1;
