@@ -109,7 +109,11 @@ impl Component {
         {
             return Err(self.wrong_kind(value));
         }
-        self.check_text(value)
+        // The other kinds have refused NUL by now, and what is whole needs no cutting.
+        if matches!(self.kind, Kind::Text) || self.cut != Cut::Whole {
+            self.check_text(value)?;
+        }
+        Ok(())
     }
 
     /// Whether this value may bound a range here. It need not be one that a key may hold: names
