@@ -209,9 +209,9 @@ impl Engine {
             from = Some(last.key.clone());
             for entry in &page {
                 let head = HeadRecord::decode(&entry.stored.value)?;
-                let members = Members::parse(head.data)?;
-                let checked = Record::read(collection, fields, &members)
-                    .and_then(|record| check_rules(collection, fields, &members, &record));
+                let members = Members::parse_for(fields, head.data)?;
+                let checked = Record::read(collection, &members)
+                    .and_then(|record| check_rules(collection, &members, &record));
                 if let Err(error) = checked {
                     let key = collection.key.render(&collection.key.unpack(&entry.key)?)?;
                     return Err(Error::Schema {

@@ -22,6 +22,7 @@ use keyloom_key::{Head, Kind, PackError, Tail, Template, Value};
 use keyloom_store::{KeyRange, Stamp};
 
 use crate::access::Access;
+use crate::document::place_of;
 use crate::engine::Mode;
 use crate::error::Error;
 use crate::schema::{CollectionSchema, OnePerOwner, WhenFull};
@@ -192,7 +193,7 @@ impl Catalog {
 impl Collection {
     /// The place of a field.
     pub(crate) fn field(&self, name: &str) -> Option<usize> {
-        self.fields.binary_search_by(|field| field.name.as_str().cmp(name)).ok()
+        place_of(&self.fields, name)
     }
 
     /// What a name in a query or a template stands for: a field, or `@created_at`, `@updated_at`,

@@ -51,20 +51,21 @@ pub(crate) fn document_keys(
     facts: &Facts<'_>,
     data: &[u8],
 ) -> Result<KeySet, Error> {
-    let mut keys = KeySet::default();
+    let mut keys = KeySet {
+        indexes: Vec::with_capacity(collection.indexes.len()),
+        claims: Vec::with_capacity(collection.uniques.len()),
+    };
     for (place, unique) in collection.uniques.iter().enumerate() {
-        for key in path_keys(&unique.path, record, facts)? {
-            keys.claims.push((key, place));
-        }
+        each_key(&unique.path, record, facts, |key| keys.claims.push((key, place)))?;
     }
-    keys.indexes.reserve(collection.indexes.len());
-    for index in &collection.indexes {
-        if !record.satisfies(&index.when) {
-            continue;
+    for index in collection.indexes.iter().filter(|index| record.satisfies(&index.when)) {
+        let first = keys.indexes.len();
+        each_key(&index.path, record, facts, |key| keys.indexes.push((key, Vec::new())))?;
+        let own = keys.indexes.get_mut(first..).unwrap_or_default();
+        if !own.is_empty() && !index.include.is_empty() {
+            let covered = covered(collection, index, data)?;
+            own.iter_mut().for_each(|(_, value)| value.clone_from(&covered));
         }
-        let packed = path_keys(&index.path, record, facts)?;
-        let value = if packed.is_empty() { Vec::new() } else { covered(collection, index, data)? };
-        keys.indexes.extend(packed.into_iter().map(|key| (key, value.clone())));
     }
     keys.indexes.sort_unstable();
     Ok(keys)
@@ -82,15 +83,28 @@ pub(crate) fn path_keys(
     record: &Record,
     facts: &Facts<'_>,
 ) -> Result<Vec<Vec<u8>>, Error> {
+    let mut keys = Vec::new();
+    each_key(path, record, facts, |key| keys.push(key))?;
+    Ok(keys)
+}
+
+/// Hands over the keys of a document under one path; most have one.
+fn each_key(
+    path: &Path,
+    record: &Record,
+    facts: &Facts<'_>,
+    take: impl FnMut(Vec<u8>),
+) -> Result<(), Error> {
     debug_assert!(matches!(path.state, PathState::Ready | PathState::Building));
     debug_assert!(matches!(path.head.space, Space::Claim | Space::Index));
     let value = |place: usize| record.source(*path.sources.get(place)?, facts);
     let components = path.template.components();
     let Some(each) = components.iter().position(|part| part.each == Each::Element) else {
-        return Ok(path.pack_fields(value)?.into_iter().collect());
+        path.pack_fields(value)?.into_iter().for_each(take);
+        return Ok(());
     };
-    let Some(Source::Field(field)) = path.sources.get(each) else { return Ok(Vec::new()) };
-    let Some(FieldValue::Array(array)) = record.get(*field) else { return Ok(Vec::new()) };
+    let Some(Source::Field(field)) = path.sources.get(each) else { return Ok(()) };
+    let Some(FieldValue::Array(array)) = record.get(*field) else { return Ok(()) };
     let mut keys = Vec::with_capacity(array.len());
     for element in array {
         let element = Cow::Borrowed(element);
@@ -100,20 +114,16 @@ pub(crate) fn path_keys(
     }
     keys.sort_unstable();
     keys.dedup();
-    Ok(keys)
+    keys.into_iter().for_each(take);
+    Ok(())
 }
 
-/// The value of an index key: nothing, or the included members as a JSON object.
+/// The value of an index key that includes members: these, as a JSON object.
 fn covered(collection: &Collection, index: &Index, data: &[u8]) -> Result<Vec<u8>, Error> {
-    if index.include.is_empty() {
-        return Ok(Vec::new());
-    }
-    let members = Members::parse(data)?;
-    let mut included = Vec::with_capacity(index.include.len());
-    for field in index.include.iter().filter_map(|field| collection.fields.get(*field)) {
-        if let Some(raw) = members.get(&field.name) {
-            included.push((field.name.clone(), raw.to_owned()));
-        }
-    }
-    Ok(Members::with_added(b"{}", &included))
+    let members = Members::parse_for(&collection.fields, data)?;
+    let included = index.include.iter().filter_map(|place| {
+        let field = collection.fields.get(*place)?;
+        Some((field.name.as_str(), members.of_field(*place)?))
+    });
+    Ok(Members::with_added(b"{}", included))
 }

@@ -68,8 +68,8 @@ impl Engine {
                 }
             };
             let data = self.derived_data(&delta, old.as_ref(), now_millis)?;
-            let members = Members::parse(&data)?;
-            let record = Record::read(&collection, &collection.fields, &members)?;
+            let members = Members::parse_for(&collection.fields, &data)?;
+            let record = Record::read(&collection, &members)?;
             let mut new = NewDocument::new(&collection, record, data)?;
             if let Some(old) = &old {
                 new.description = old.head().description.map(str::to_owned);
@@ -97,7 +97,10 @@ impl Engine {
             }
             Some(old) => {
                 let members = Members::parse(old.head().data)?;
-                members.iter().map(|(name, raw)| (name.to_owned(), raw.to_owned())).collect()
+                members
+                    .iter()
+                    .map(|member| (member.name.to_string(), member.raw.to_owned()))
+                    .collect()
             }
         };
         let sums = derive.sums.iter().map(|(here, _)| *here).zip(delta.sums.iter().copied());
@@ -116,10 +119,12 @@ impl Engine {
             members.retain(|(member, _)| *member != name);
             members.push((name, after.to_string()));
         }
-        let data = Members::with_added(b"{}", &members);
+        let members = members.iter().map(|(name, raw)| (name.as_str(), raw.as_str()));
+        let data = Members::with_added(b"{}", members);
         let old_data = old.map(|old| old.head().data);
-        let supply = Supply { now_millis, drawn: &mut Generated::default() };
-        let members = Members::parse(&data)?;
+        let drawn = &mut Generated::default();
+        let supply = Supply { operation: 0, now_millis, drawn };
+        let members = Members::parse_for(&collection.fields, &data)?;
         let additions = self.additions(collection, &members, old_data, supply)?;
         members.completed_data(&data, &additions.members)
     }

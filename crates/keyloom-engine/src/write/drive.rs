@@ -198,10 +198,12 @@ impl Known {
         unique: &Unique,
         operation: Option<usize>,
     ) -> Result<(), Error> {
-        let drawn = self.drawn.entry(operation.unwrap_or(usize::MAX)).or_default();
-        drawn.values.retain(|field, _| !unique.path.sources.contains(&Source::Field(*field)));
-        drawn.taken += 1;
-        if drawn.taken < CODE_ATTEMPTS_MAX {
+        let place = operation.unwrap_or(usize::MAX);
+        let is_taken = |field| unique.path.sources.contains(&Source::Field(field));
+        self.drawn.retain(|(drawn_for, field), _| *drawn_for != place || !is_taken(*field));
+        let taken = self.taken.entry(place).or_default();
+        *taken += 1;
+        if *taken < CODE_ATTEMPTS_MAX {
             return Ok(());
         }
         Err(codes_exhausted(&collection.name, &unique.path.name).of(operation))

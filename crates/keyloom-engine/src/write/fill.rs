@@ -11,11 +11,12 @@ use crate::error::Error;
 /// The characters of a generated code: no 0, 1, I and O, which people mix up.
 const CODE_ALPHABET: &[u8; 32] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZ";
 
-/// What was generated for a document, as JSON text by field.
-pub(super) type Generated = BTreeMap<usize, String>;
+/// What was generated, as JSON text by operation and field.
+pub(super) type Generated = BTreeMap<(usize, usize), String>;
 
 /// Where generated values come from.
 pub(super) struct Supply<'a> {
+    pub(super) operation: usize,
     pub(super) now_millis: u64,
     /// What earlier attempts at the same write drew: a value that was free stays, so that of a
     /// thousand documents only the one whose code was taken gets another.
@@ -24,15 +25,15 @@ pub(super) struct Supply<'a> {
 
 /// What the engine adds to data.
 pub(super) struct Additions {
-    /// Names and JSON values.
-    pub(super) members: Vec<(String, String)>,
+    /// Fields, by place, and their JSON values.
+    pub(super) members: Vec<(usize, String)>,
     /// The fields that were generated now, by place.
     pub(super) generated: Vec<usize>,
 }
 
 impl Engine {
-    /// What completes new data. What was generated before is kept from `old`; a caller who leaves
-    /// it out does not mean to change it.
+    /// What completes new data, whose members are matched to the fields of the collection. What was
+    /// generated before is kept from `old`; a caller who leaves it out does not mean to change it.
     pub(super) fn additions(
         &self,
         collection: &Collection,
@@ -40,30 +41,31 @@ impl Engine {
         old: Option<&[u8]>,
         supply: Supply<'_>,
     ) -> Result<Additions, Error> {
-        let old = old.map(Members::parse).transpose()?;
-        let mut added: Vec<(String, String)> = Vec::new();
+        let mut old = Kept { collection, data: old, members: None };
+        let mut added: Vec<(usize, String)> = Vec::new();
         let mut generated = Vec::new();
         for (place, field) in collection.fields.iter().enumerate() {
-            let present = members.get(&field.name).is_some_and(|raw| raw != "null");
+            let present = members.of_field(place).is_some_and(|raw| raw != "null");
             if present {
                 continue;
             }
-            let kept = old.as_ref().and_then(|old| old.get(&field.name));
-            let value = match (&field.generate, kept) {
-                (Some(_), Some(kept)) => Some(kept.to_owned()),
-                (Some(generate), None) => {
-                    generated.push(place);
-                    Some(match supply.drawn.entry(place) {
-                        Entry::Occupied(drawn) => drawn.get().clone(),
-                        Entry::Vacant(free) => {
-                            free.insert(self.generate(generate, supply.now_millis)?).clone()
-                        }
-                    })
-                }
-                (None, Some(kept)) if field.derived => Some(kept.to_owned()),
-                (None, _) => default_of(field),
+            let value = match (&field.generate, field.derived) {
+                (None, false) => default_of(field),
+                (generate, _) => match (old.get(place)?, generate) {
+                    (Some(kept), _) => Some(kept.to_owned()),
+                    (None, None) => default_of(field),
+                    (None, Some(generate)) => {
+                        generated.push(place);
+                        Some(match supply.drawn.entry((supply.operation, place)) {
+                            Entry::Occupied(drawn) => drawn.get().clone(),
+                            Entry::Vacant(free) => {
+                                free.insert(self.generate(generate, supply.now_millis)?).clone()
+                            }
+                        })
+                    }
+                },
             };
-            added.extend(value.map(|value| (field.name.clone(), value)));
+            added.extend(value.map(|value| (place, value)));
         }
         Ok(Additions { members: added, generated })
     }
@@ -79,6 +81,25 @@ impl Engine {
                 serde_json::Value::String(format!("{before}{code}{after}")).to_string()
             }
         })
+    }
+}
+
+/// The data that a document had before, split when it is first asked for: most changes bring all
+/// that was generated.
+struct Kept<'a> {
+    collection: &'a Collection,
+    data: Option<&'a [u8]>,
+    members: Option<Members<'a>>,
+}
+
+impl<'a> Kept<'a> {
+    fn get(&mut self, place: usize) -> Result<Option<&'a str>, Error> {
+        let Some(data) = self.data else { return Ok(None) };
+        let members = match &mut self.members {
+            Some(members) => members,
+            none => none.insert(Members::parse_for(&self.collection.fields, data)?),
+        };
+        Ok(members.of_field(place))
     }
 }
 

@@ -94,15 +94,16 @@ impl Engine {
         supply: Supply<'_>,
     ) -> Result<NewDocument, Error> {
         let old_data = old.map(|old| old.head().data);
-        let members = Members::parse(data)?;
+        let members = Members::parse_for(&collection.fields, data)?;
         let additions = self.additions(collection, &members, old_data, supply)?;
         let data = members.completed_data(data, &additions.members)?;
         let members = members.completed(&additions.members)?;
-        let record = Record::read(collection, &collection.fields, &members)?;
-        check_rules(collection, &collection.fields, &members, &record)?;
+        let record = Record::read(collection, &members)?;
+        check_rules(collection, &members, &record)?;
         if let Some(next) = &collection.next_fields {
-            let record = Record::read(collection, next, &members)?;
-            check_rules(collection, next, &members, &record)?;
+            let members = members.matched_to(next);
+            let record = Record::read(collection, &members)?;
+            check_rules(collection, &members, &record)?;
         }
         check_change(collection, old.map(|old| &old.record), &record)?;
         let mut new = NewDocument::new(collection, record, data)?;

@@ -2,40 +2,42 @@
 //!
 //! Members that the patch does not name keep their bytes.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
-use crate::document::Members;
+use crate::document::{Member, Members};
 use crate::error::Error;
 
 /// The data with the patch applied.
 pub(super) fn merge(data: &[u8], patch: &[u8]) -> Result<Vec<u8>, Error> {
     let (old, patch) = (Members::parse(data)?, Members::parse(patch)?);
-    let mut merged: Vec<(String, String)> = Vec::new();
-    for (name, raw) in old.iter() {
+    let mut merged: Vec<(&str, Cow<'_, str>)> = Vec::new();
+    for Member { name, raw, .. } in old.iter() {
         match patch.get(name) {
-            None => merged.push((name.to_owned(), raw.to_owned())),
+            None => merged.push((name, Cow::Borrowed(raw))),
             Some("null") => {}
-            Some(change) => merged.push((name.to_owned(), merge_value(raw, change)?)),
+            Some(change) => merged.push((name, merge_value(raw, change)?)),
         }
     }
-    for (name, raw) in patch.iter() {
-        if old.get(name).is_none() && raw != "null" {
-            merged.push((name.to_owned(), merge_value("null", raw)?));
+    for Member { name, raw, .. } in patch.iter() {
+        if old.get(name).is_none() && *raw != "null" {
+            merged.push((name, merge_value("null", raw)?));
         }
     }
-    Ok(Members::with_added(b"{}", &merged))
+    Ok(Members::with_added(b"{}", merged.iter().map(|(name, raw)| (*name, &**raw))))
 }
 
-fn merge_value(old: &str, change: &str) -> Result<String, Error> {
+fn merge_value<'c>(old: &str, change: &'c str) -> Result<Cow<'c, str>, Error> {
     if !change.starts_with('{') {
-        return Ok(change.to_owned());
+        return Ok(Cow::Borrowed(change));
     }
     let read = |raw: &str| {
         serde_json::from_str(raw).map_err(|error| Error::invalid(format!("patch: {error}")))
     };
     let (mut target, change): (Json, Json) = (read(old)?, read(change)?);
     merge_json(&mut target, change);
-    Ok(target.to_string())
+    Ok(Cow::Owned(target.to_string()))
 }
 
 /// Depth is bounded by the shape check of the documents.

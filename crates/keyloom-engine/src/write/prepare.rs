@@ -29,7 +29,7 @@ pub(super) struct Request<'a> {
 struct Attempt<'a> {
     request: Request<'a>,
     version: u64,
-    drawn: &'a mut BTreeMap<usize, Drawn>,
+    drawn: &'a mut Generated,
 }
 
 /// What earlier attempts at the same write found out.
@@ -37,16 +37,10 @@ struct Attempt<'a> {
 pub(super) struct Known {
     /// Tombstones by document key.
     pub(super) tombstones: HashMap<Vec<u8>, (Tombstone, Stamp)>,
-    /// What was generated, by operation.
-    pub(super) drawn: BTreeMap<usize, Drawn>,
-}
-
-/// What was generated for one operation.
-#[derive(Debug, Default)]
-pub(super) struct Drawn {
-    pub(super) values: Generated,
-    /// How often one of them was taken by another document.
-    pub(super) taken: usize,
+    /// What was generated.
+    pub(super) drawn: Generated,
+    /// How often what was generated was taken by another document, by operation.
+    pub(super) taken: BTreeMap<usize, usize>,
 }
 
 /// Changes that were decided from the operations alone.
@@ -180,8 +174,7 @@ impl Engine {
                 }
             };
             let action = &operation.action;
-            let drawn = &mut drawn.entry(place).or_default().values;
-            let supply = Supply { now_millis: version / 1000, drawn };
+            let supply = Supply { operation: place, now_millis: version / 1000, drawn };
             let intent = Intent { operation: place, collection, actor, action, old, supply };
             match self.decide(intent).map_err(|error| error.of(Some(place)))? {
                 Some(change) => changes.push(change),

@@ -2,8 +2,6 @@
 //!
 //! U1: Pure: what needs other documents (unique, references, capacity) is checked by the commit.
 
-use std::borrow::Cow;
-
 use keyloom_key::Value;
 
 use crate::catalog::{Collection, Field};
@@ -14,10 +12,10 @@ use crate::schema::Length;
 /// Checks everything that can be known from the data alone.
 pub(crate) fn check_rules(
     collection: &Collection,
-    fields: &[Field],
     members: &Members<'_>,
     record: &Record,
 ) -> Result<(), Error> {
+    let fields = members.fields();
     for (place, field) in fields.iter().enumerate() {
         let broken = |rule, detail| violation(collection, field, rule, detail);
         let Some(value) = record.get(place) else {
@@ -27,15 +25,13 @@ pub(crate) fn check_rules(
             continue;
         };
         // Few rules look at the text of a member, and it has to be looked for.
-        let raw = || members.get(&field.name).unwrap_or_default();
+        let raw = || members.of_field(place).unwrap_or_default();
         if let Some(bounds) = field.elements {
             let count = raw_elements(raw()).map_err(|detail| broken("elements", detail))?.len();
             check_bounds(bounds, count, "elements").map_err(|detail| broken("elements", detail))?;
         }
         if field.length.is_some() || field.pattern.is_some() {
-            for text in texts(value, raw()) {
-                check_text(field, &text).map_err(|(rule, detail)| broken(rule, detail))?;
-            }
+            check_texts(field, value, raw()).map_err(|(rule, detail)| broken(rule, detail))?;
         }
         if let Some(allowed) = &field.values
             && !each(value).all(|value| allowed.contains(value))
@@ -59,10 +55,10 @@ pub(crate) fn check_defaults(collection: &Collection) -> Result<(), Error> {
         let Some(default) = &field.default else { continue };
         // What it has to differ from belongs to a whole document.
         let alone = [Field { differs_from: None, ..field.clone() }];
-        let data = Members::with_added(b"{}", &[(field.name.clone(), default.clone())]);
-        let members = Members::parse(&data)?;
-        let checked = Record::read(collection, &alone, &members)
-            .and_then(|record| check_rules(collection, &alone, &members, &record));
+        let data = Members::with_added(b"{}", [(field.name.as_str(), default.as_str())]);
+        let members = Members::parse_for(&alone, &data)?;
+        let checked = Record::read(collection, &members)
+            .and_then(|record| check_rules(collection, &members, &record));
         if let Err(Error::RuleViolation { rule, detail, .. }) = checked {
             let at = format!("collections.{}.fields.{}", collection.name, field.name);
             return Err(Error::Schema { at, detail: format!("default: {rule}: {detail}") });
@@ -78,14 +74,13 @@ pub(super) fn check_change(
     new: &Record,
 ) -> Result<(), Error> {
     for (place, field) in collection.fields.iter().enumerate() {
-        let before = old.and_then(|old| old.get(place));
         let after = new.get(place);
-        let untouched = if field.derived && old.is_none() {
-            after == Some(&FieldValue::Scalar(Value::Int(0)))
-        } else {
-            before == after
+        let (before, untouched) = match old {
+            None if field.derived => (None, after == Some(&FieldValue::Scalar(Value::Int(0)))),
+            None => continue,
+            Some(old) => (old.get(place), old.get(place) == after),
         };
-        if untouched || (old.is_none() && !field.derived) {
+        if untouched {
             continue;
         }
         let broken = |rule, detail: &str| violation(collection, field, rule, detail.to_owned());
@@ -176,6 +171,18 @@ fn check_transition(
     Err(format!("`{before}` may become {}, not `{after}`", allowed.join(", ")))
 }
 
+/// Checks the texts of a value as they were written.
+fn check_texts(field: &Field, value: &FieldValue, raw: &str) -> Result<(), (&'static str, String)> {
+    match value {
+        FieldValue::Scalar(_) => raw_text(raw).map_or(Ok(()), |text| check_text(field, &text)),
+        FieldValue::Array(elements) => elements.iter().try_for_each(|element| match element {
+            Value::Text(text) => check_text(field, text),
+            _ => Ok(()),
+        }),
+        FieldValue::Other(_) => Ok(()),
+    }
+}
+
 fn check_text(field: &Field, text: &str) -> Result<(), (&'static str, String)> {
     if let Some(bounds) = field.length {
         check_bounds(bounds, text.chars().count(), "characters")
@@ -199,21 +206,6 @@ fn check_bounds(bounds: Length, found: usize, what: &str) -> Result<(), String> 
         return Err(format!("{found} {what}, at most {max} allowed"));
     }
     Ok(())
-}
-
-/// The texts of a value as they were written.
-fn texts<'a>(value: &'a FieldValue, raw: &'a str) -> Vec<Cow<'a, str>> {
-    match value {
-        FieldValue::Scalar(_) => raw_text(raw).into_iter().collect(),
-        FieldValue::Array(elements) => elements
-            .iter()
-            .filter_map(|element| match element {
-                Value::Text(text) => Some(Cow::Borrowed(text.as_str())),
-                _ => None,
-            })
-            .collect(),
-        FieldValue::Other(_) => Vec::new(),
-    }
 }
 
 fn each(value: &FieldValue) -> impl Iterator<Item = &Value> {

@@ -103,9 +103,8 @@ impl Engine {
         let mut left = stored;
         let mut wanted: BTreeMap<Vec<u8>, DocumentChange> = BTreeMap::new();
         for (place, operation) in plan.operations.iter().enumerate() {
-            let drawn = &mut known.drawn.entry(place).or_default().values;
             let change = stored_like(plan.collection, data_of(&operation.action), &left)
-                .and_then(|old| self.set_member(plan, place, old, drawn));
+                .and_then(|old| self.set_member(plan, place, old, &mut known.drawn));
             let change = change.map_err(|error| error.of(Some(place)))?;
             let Some(new) = &change.new else { continue };
             match wanted.get(&new.key).and_then(|known| known.new.as_ref()) {
@@ -165,7 +164,7 @@ impl Engine {
             actor: plan.actor,
             action: &action,
             old,
-            supply: Supply { now_millis: plan.now_millis, drawn },
+            supply: Supply { operation: place, now_millis: plan.now_millis, drawn },
         };
         let change = self.decide(intent)?.expect("a create or a put always does something");
         let leads = change.new.as_ref().is_some_and(|new| new.values.starts_with(plan.values));
@@ -199,8 +198,8 @@ fn stored_like(
     data: &[u8],
     stored: &Stored,
 ) -> Result<Option<OldDocument>, Error> {
-    let members = Members::parse(data)?;
-    let record = Record::read(collection, &collection.fields, &members)?;
+    let members = Members::parse_for(&collection.fields, data)?;
+    let record = Record::read(collection, &members)?;
     let Ok((_, key)) = crate::document::document_key(collection, &record) else {
         return Ok(None);
     };
