@@ -14,6 +14,10 @@
 //! A2: Rules are kept here and not by those who ask, so that every door and the embedded library
 //!     have the same.
 
+use std::borrow::Cow;
+
+use keyloom_key::Value;
+
 use crate::catalog::{Collection, FieldKind, Source};
 use crate::document::{Facts, FieldValue, HeadRecord, Record};
 use crate::engine::Actor;
@@ -60,31 +64,32 @@ impl Collection {
         self.reach(self.access.write, actor)
     }
 
-    /// The subjects whose document it is, as text.
-    pub(crate) fn subjects_of(&self, record: &Record, owner: Option<&str>) -> Vec<String> {
-        let mut subjects = Vec::new();
+    /// Adds the subjects whose document it is, as text.
+    pub(crate) fn subjects_of<'a>(
+        &self,
+        record: &'a Record,
+        owner: Option<&'a str>,
+        subjects: &mut Vec<Cow<'a, str>>,
+    ) {
         for source in &self.access.subjects {
             match *source {
                 Source::Field(field) => match record.get(field) {
-                    Some(FieldValue::Scalar(value)) => subjects.push(value.to_string()),
-                    Some(FieldValue::Array(values)) => {
-                        subjects.extend(values.iter().map(ToString::to_string));
-                    }
+                    Some(FieldValue::Scalar(value)) => subjects.push(spelled(value)),
+                    Some(FieldValue::Array(values)) => subjects.extend(values.iter().map(spelled)),
                     Some(FieldValue::Other(_)) | None => {}
                 },
-                Source::Owner => subjects.extend(owner.map(str::to_owned)),
+                Source::Owner => subjects.extend(owner.map(Cow::Borrowed)),
                 Source::CreatedAt | Source::UpdatedAt => {}
             }
         }
         // No caller has a longer name.
         subjects.retain(|subject| subject.len() <= OWNER_BYTES_MAX);
-        subjects
     }
 
     /// Whether a field, or the owner, holds this subject.
     pub(crate) fn subject_term(&self, source: Source, subject: &str) -> Option<Term> {
         let value = match source {
-            Source::Owner => keyloom_key::Value::Text(subject.to_owned()),
+            Source::Owner => Value::Text(subject.to_owned()),
             Source::CreatedAt | Source::UpdatedAt => return None,
             Source::Field(field) => match &self.fields.get(field)?.kind {
                 FieldKind::Key(kind) => kind.parse_text(subject).ok()?,
@@ -150,5 +155,12 @@ impl Reach {
             values.any(|value| value.to_string() == *subject)
         };
         subjects.iter().any(is_his)
+    }
+}
+
+fn spelled(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Text(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
     }
 }

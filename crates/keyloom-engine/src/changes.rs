@@ -12,6 +12,7 @@
 //! F1: A change tells whose document it was, before and after, so that it can be shown to them when
 //!     the document is gone. Where it does not tell, it is shown only to who may read everything.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use keyloom_key::{EntryStep, ObjectId, ObjectStep, Touched};
@@ -226,10 +227,11 @@ pub(crate) fn encode_change(
     kind: ChangeKind,
     collection: u16,
     version: u64,
-    subjects: &Option<Vec<String>>,
+    subjects: Option<&[Cow<'_, str>]>,
     packed: &[u8],
 ) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(48 + packed.len());
+    let subjects_len = subjects.into_iter().flatten().map(|subject| 2 + subject.len());
+    let mut bytes = Vec::with_capacity(14 + subjects_len.sum::<usize>() + packed.len());
     bytes.push(if subjects.is_some() { FORMAT_PERSONAL } else { FORMAT });
     bytes.push(kind as u8);
     bytes.extend_from_slice(&collection.to_be_bytes());

@@ -1,5 +1,6 @@
 //! What happens to one document: from an old state to a new one.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use keyloom_key::{Head, Space, Value};
@@ -90,15 +91,17 @@ impl NewDocument {
         }
     }
 
-    /// The document as callers see it.
-    pub(super) fn document(
-        &self,
+    /// The document as callers see it. It takes the data along: once the record to store is
+    /// encoded, nobody else needs it.
+    pub(super) fn take_document(
+        &mut self,
         collection: &Collection,
         version: u64,
         created: u64,
     ) -> Result<Document, Error> {
         let key = collection.key.render(&self.values)?;
-        Ok(Document::new(key, self.head(version, created)))
+        let data = std::mem::take(&mut self.data);
+        Ok(Document { data, ..Document::new(key, self.head(version, created)) })
     }
 }
 
@@ -134,16 +137,16 @@ impl DocumentChange {
     }
 
     /// Whose document it is or was, where that decides who hears of the change.
-    pub(super) fn subjects(&self) -> Option<Vec<String>> {
+    pub(super) fn subjects(&self) -> Option<Vec<Cow<'_, str>>> {
         let collection = &self.collection;
         if !collection.access.is_personal() {
             return None;
         }
         let old = self.old.as_ref().map(|old| (&old.record, old.head().owner));
         let new = self.new.as_ref().map(|new| (&new.record, new.owner.as_deref()));
-        let mut subjects: Vec<String> = Vec::new();
+        let mut subjects = Vec::new();
         for (record, owner) in old.into_iter().chain(new) {
-            subjects.extend(collection.subjects_of(record, owner));
+            collection.subjects_of(record, owner, &mut subjects);
         }
         subjects.sort_unstable();
         subjects.dedup();

@@ -10,7 +10,7 @@ use keyloom_store::{Check, Commit, Expect, Stamp, Stored, Write};
 use super::Written;
 use super::change::{DocumentChange, tombstone_key};
 use super::explain::spell_key;
-use super::keys::{index_writes, key_change};
+use super::keys::{KeyChange, add_index_writes, key_change};
 use super::quota::Quota;
 use crate::catalog::{Catalog, Collection, catalog_key};
 use crate::changes::{ChangeKind, encode_change};
@@ -104,8 +104,11 @@ pub(super) struct Guard {
 }
 
 /// Builds the commit.
-pub(super) fn build(materials: &Materials<'_>, changes: &[DocumentChange]) -> Result<Draft, Error> {
-    check_each_once(materials.catalog, changes, materials.absent)?;
+pub(super) fn build(
+    materials: &Materials<'_>,
+    mut changes: Vec<DocumentChange>,
+) -> Result<Draft, Error> {
+    check_each_once(materials.catalog, &changes, materials.absent)?;
     let mut builder = Builder::new(materials, changes.len());
     if let Some(stamp) = materials.catalog.stamp {
         builder.check(catalog_key(), Expect::At(stamp), Reason::Catalog);
@@ -114,10 +117,11 @@ pub(super) fn build(materials: &Materials<'_>, changes: &[DocumentChange]) -> Re
         let expect = guard.stamp.map_or(Expect::Absent, Expect::At);
         builder.check(guard.key.clone(), expect, Reason::Moved);
     }
-    for change in changes {
-        builder.add(change).map_err(|error| error.of(change.operation))?;
+    for change in &mut changes {
+        let operation = change.operation;
+        builder.add(change).map_err(|error| error.of(operation))?;
     }
-    builder.finish(changes)
+    builder.finish(&changes)
 }
 
 struct Builder<'a> {
@@ -157,22 +161,23 @@ impl<'a> Builder<'a> {
         self.draft.commit.writes.push(write);
     }
 
-    fn add(&mut self, change: &DocumentChange) -> Result<(), Error> {
-        let collection = &change.collection;
+    /// Adds a change; the data of the document goes on into what the operation is answered.
+    fn add(&mut self, change: &mut DocumentChange) -> Result<(), Error> {
         let tombstone = change.occupied().and_then(|key| self.materials.tombstones.get(key));
         let floor = change.old_version().max(tombstone.map(|(tombstone, _)| tombstone.version));
         let version = self.materials.version.max(floor.map_or(0, |floor| floor + 1));
         let created = change.old.as_ref().map_or(version, |old| old.head().created);
         let head = change.new.as_ref().map(|new| new.head(version, created));
         self.add_document(change, head.as_ref(), version);
-        let mut keys = key_change(change, head.as_ref())?;
-        let new_claims = std::mem::take(&mut keys.new.claims);
-        self.add_claims(change, &keys.old.claims, new_claims)?;
-        self.draft.commit.writes.append(&mut index_writes(&mut keys));
+        let KeyChange { old, new } = key_change(change, head.as_ref())?;
+        self.add_claims(change, &old.claims, new.claims)?;
+        add_index_writes(&old.indexes, new.indexes, &mut self.draft.commit.writes);
         self.add_changes(change, version);
-        let written = match (&change.old, &change.new) {
+        let Some(operation) = change.operation else { return Ok(()) };
+        let collection = &change.collection;
+        let written = match (&change.old, &mut change.new) {
             (old, Some(new)) => {
-                let document = new.document(collection, version, created)?;
+                let document = new.take_document(collection, version, created)?;
                 if old.is_some() { Written::Updated(document) } else { Written::Created(document) }
             }
             (Some(old), None) => {
@@ -181,9 +186,7 @@ impl<'a> Builder<'a> {
             }
             (None, None) => return Ok(()),
         };
-        if let Some(operation) = change.operation {
-            self.draft.written.push((operation, written));
-        }
+        self.draft.written.push((operation, written));
         Ok(())
     }
 
@@ -223,14 +226,16 @@ impl<'a> Builder<'a> {
         if let (Some(new), Some(head)) = (&change.new, head) {
             self.write(Write::Put { key: new.key.clone(), value: head.encode() });
         }
+        // One record tells of the whole commit.
+        if self.draft.witness.is_some() {
+            return;
+        }
         let witness = match (&change.new, change.vacated()) {
             (Some(new), _) => Some((new.key.clone(), tombstone_key(&new.key, id))),
             (None, Some(key)) => Some((tombstone_key(key, id), key.to_vec())),
             (None, None) => None,
         };
-        if self.draft.witness.is_none() {
-            self.draft.witness = witness.map(|(key, beside)| Witness { key, beside, version });
-        }
+        self.draft.witness = witness.map(|(key, beside)| Witness { key, beside, version });
     }
 
     fn add_changes(&mut self, change: &DocumentChange, version: u64) {
@@ -238,7 +243,7 @@ impl<'a> Builder<'a> {
         let subjects = change.subjects();
         let mut record = |kind, key: &[u8]| {
             let packed = key.get(Head::BYTES..).unwrap_or_default();
-            let bytes = encode_change(kind, collection.id, version, &subjects, packed);
+            let bytes = encode_change(kind, collection.id, version, subjects.as_deref(), packed);
             self.draft.commit.changes.push(bytes);
         };
         if let Some(key) = change.vacated() {
@@ -278,10 +283,16 @@ impl<'a> Builder<'a> {
     }
 
     fn add_counters(&mut self, changes: &[DocumentChange]) {
-        let mut deltas: BTreeMap<u16, i64> = BTreeMap::new();
+        // A commit is about a few collections.
+        let mut deltas: Vec<(u16, i64)> = Vec::new();
         for change in changes {
-            *deltas.entry(change.collection.id).or_default() += change.count_delta();
+            let (id, delta) = (change.collection.id, change.count_delta());
+            match deltas.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, sum)) => *sum += delta,
+                None => deltas.push((id, delta)),
+            }
         }
+        deltas.sort_unstable();
         for (id, delta) in deltas.into_iter().filter(|(_, delta)| *delta != 0) {
             let key = counter_key(id);
             let Some((stamp, count)) = self.materials.counted.get(&id) else {

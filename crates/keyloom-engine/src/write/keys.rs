@@ -32,13 +32,15 @@ pub(super) fn key_change(
     Ok(KeyChange { old, new })
 }
 
-/// The writes that lead from the old index keys to the new ones; none where nothing changes.
-pub(super) fn index_writes(keys: &mut KeyChange) -> Vec<Write> {
-    let old = std::mem::take(&mut keys.old.indexes);
-    let new = std::mem::take(&mut keys.new.indexes);
-    let mut writes = Vec::with_capacity(new.len());
+/// Adds the writes that lead from the old index keys to the new ones; none where nothing changes.
+/// Both are sorted.
+pub(super) fn add_index_writes(
+    old: &[(Vec<u8>, Vec<u8>)],
+    new: Vec<(Vec<u8>, Vec<u8>)>,
+    writes: &mut Vec<Write>,
+) {
     let mut kept = new.iter().peekable();
-    for (key, _) in &old {
+    for (key, _) in old {
         while kept.next_if(|(new, _)| new < key).is_some() {}
         if kept.peek().is_none_or(|(new, _)| new != key) {
             writes.push(Write::Delete { key: key.clone() });
@@ -51,5 +53,4 @@ pub(super) fn index_writes(keys: &mut KeyChange) -> Vec<Write> {
             writes.push(Write::Put { key, value });
         }
     }
-    writes
 }

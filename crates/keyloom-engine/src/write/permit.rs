@@ -90,6 +90,9 @@ fn check_by(
     (old, new, after): (Option<&OldDocument>, &NewDocument, Option<&FieldValue>),
 ) -> Result<(), Error> {
     let Some(FieldValue::Scalar(word)) = after else { return Ok(()) };
+    if field.by.is_empty() {
+        return Ok(());
+    }
     let word = word.to_string();
     let Some(holder) = field.by.get(&word) else { return Ok(()) };
     // Who it is was settled before: nobody makes himself the one who may.

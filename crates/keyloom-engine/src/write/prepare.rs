@@ -135,7 +135,7 @@ impl Engine {
             absent: &absent,
             guard: guard.as_ref(),
         };
-        build(&materials, &changes)
+        build(&materials, changes)
     }
 
     /// A reader for [`Engine::prepare_changes`].

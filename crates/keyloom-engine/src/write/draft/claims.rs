@@ -3,6 +3,7 @@
 //! L1: A claim is given up or carried along only by the document that holds it.
 //! L2: A claim is taken only if it is free, or given up in the same commit.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use keyloom_key::Head;
@@ -75,13 +76,19 @@ impl Builder<'_> {
         let reason = Reason::Claim { operation, unique: place, collection: id, generated };
         let value = components(&document.key).to_vec();
         let taking = Taking { value, held, reason, operation, generated };
-        let Some(other) = self.taken.insert(key.clone(), taking) else { return Ok(()) };
-        if !generated && !other.generated {
-            return Err(taken_error(collection, unique, &key));
+        let other = match self.taken.entry(key) {
+            Entry::Vacant(free) => {
+                free.insert(taking);
+                return Ok(());
+            }
+            Entry::Occupied(other) => other,
+        };
+        if !generated && !other.get().generated {
+            return Err(taken_error(collection, unique, other.key()));
         }
-        let operation = if generated { operation } else { other.operation };
+        let operation = if generated { operation } else { other.get().operation };
         let reason = Reason::DrawnTwice { operation, unique: place, collection: id };
-        self.draft.collision = Some((key, reason));
+        self.draft.collision = Some((other.key().clone(), reason));
         Ok(())
     }
 
@@ -139,9 +146,8 @@ pub(in crate::write) fn references(
     let Some(new) = &change.new else { return Ok(Vec::new()) };
     let mut keys = Vec::new();
     for (place, field) in change.collection.fields.iter().enumerate() {
-        let (Some(reference), Some(value)) = (&field.refers_to, new.record.scalar(place)) else {
-            continue;
-        };
+        let Some(reference) = &field.refers_to else { continue };
+        let Some(value) = new.record.scalar(place) else { continue };
         let before = change.old.as_ref().and_then(|old| old.record.scalar(place));
         if before == Some(value) {
             continue;
