@@ -146,7 +146,7 @@ impl CheckRun<'_> {
             self.problem(collection, "key", &entry.key, "it is damaged");
             return Ok(());
         };
-        if !document_key(collection, &record).is_ok_and(|(_, key)| key == entry.key) {
+        if !document_key(collection, &record).is_ok_and(|key| key == entry.key) {
             self.problem(collection, "key", &entry.key, "it is not the key of its data");
             return Ok(());
         }

@@ -22,26 +22,23 @@ pub(crate) struct KeySet {
     pub(crate) claims: Vec<(Vec<u8>, usize)>,
 }
 
-/// The components and the packed key of a document.
-pub(crate) fn document_key(
-    collection: &Collection,
-    record: &Record,
-) -> Result<(Vec<Value>, Vec<u8>), Error> {
-    let mut values = Vec::with_capacity(collection.key.sources.len());
-    for source in &collection.key.sources {
-        let Source::Field(field) = *source else {
-            unreachable!("K1: a document key is made of fields");
-        };
-        let value = record.scalar(field).ok_or_else(|| Error::RuleViolation {
+/// The packed key of a document.
+pub(crate) fn document_key(collection: &Collection, record: &Record) -> Result<Vec<u8>, Error> {
+    let value = |source: &Source| match source {
+        Source::Field(field) => record.scalar(*field).map(Cow::Borrowed),
+        _ => unreachable!("K1: a document key is made of fields"),
+    };
+    let sources = &collection.key.sources;
+    let key = collection.key.pack_fields(|place| sources.get(place).and_then(value))?;
+    key.ok_or_else(|| {
+        let missing = sources.iter().find(|source| value(source).is_none());
+        Error::RuleViolation {
             collection: collection.name.clone(),
-            field: collection.source_name(*source).to_owned(),
+            field: missing.map_or("?", |source| collection.source_name(*source)).to_owned(),
             rule: "required",
             detail: "it is part of the document's key".to_owned(),
-        })?;
-        values.push(value.clone());
-    }
-    let key = collection.key.pack(&values)?;
-    Ok((values, key))
+        }
+    })
 }
 
 /// All keys of a document but its own.

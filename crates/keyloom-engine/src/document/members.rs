@@ -81,6 +81,9 @@ impl<'a> Members<'a> {
     /// The same members and values of further fields, by place, which replace those of the same
     /// name: what parsing [`Members::completed_data`] would give.
     pub(crate) fn completed(mut self, added: &'a [(usize, String)]) -> Result<Self, Error> {
+        if added.is_empty() {
+            return Ok(self);
+        }
         self.list.retain(|member| !is_added(member, added));
         self.list.extend(added.iter().filter_map(|(place, raw)| {
             let name = Cow::Borrowed(self.fields.get(*place)?.name.as_str());

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use keyloom_key::{Head, Space, Value};
+use keyloom_key::{Head, Space};
 use keyloom_store::Stamp;
 
 use crate::catalog::Collection;
@@ -33,7 +33,6 @@ pub(super) struct OldDocument {
 /// A document as it will be; version and owner are decided when the commit is built.
 #[derive(Debug)]
 pub(super) struct NewDocument {
-    pub(super) values: Vec<Value>,
     pub(super) key: Vec<u8>,
     pub(super) record: Record,
     pub(super) data: Vec<u8>,
@@ -68,16 +67,8 @@ impl NewDocument {
         record: Record,
         data: Vec<u8>,
     ) -> Result<NewDocument, Error> {
-        let (values, key) = document_key(collection, &record)?;
-        Ok(NewDocument {
-            values,
-            key,
-            record,
-            data,
-            description: None,
-            owner: None,
-            generated: Vec::new(),
-        })
+        let key = document_key(collection, &record)?;
+        Ok(NewDocument { key, record, data, description: None, owner: None, generated: Vec::new() })
     }
 
     /// The record to store.
@@ -99,7 +90,7 @@ impl NewDocument {
         version: u64,
         created: u64,
     ) -> Result<Document, Error> {
-        let key = collection.key.render(&self.values)?;
+        let key = collection.key.respell(&self.key)?;
         let data = std::mem::take(&mut self.data);
         Ok(Document { data, ..Document::new(key, self.head(version, created)) })
     }

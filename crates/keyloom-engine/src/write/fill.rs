@@ -44,11 +44,14 @@ impl Engine {
         let mut old = Kept { collection, data: old, members: None };
         let mut added: Vec<(usize, String)> = Vec::new();
         let mut generated = Vec::new();
-        for (place, field) in collection.fields.iter().enumerate() {
-            let present = members.of_field(place).is_some_and(|raw| raw != "null");
-            if present {
-                continue;
+        let mut present = vec![false; collection.fields.len()];
+        for member in members.iter().filter(|member| member.raw != "null") {
+            if let Some(present) = member.field.and_then(|place| present.get_mut(place)) {
+                *present = true;
             }
+        }
+        let missing = collection.fields.iter().enumerate().zip(present);
+        for ((place, field), _) in missing.filter(|(_, present)| !present) {
             let value = match (&field.generate, field.derived) {
                 (None, false) => default_of(field),
                 (generate, _) => match (old.get(place)?, generate) {

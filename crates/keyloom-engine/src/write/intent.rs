@@ -135,10 +135,11 @@ pub(super) fn check_precondition(
 /// A key that the caller names must be the key of the data.
 fn check_given_key(collection: &Collection, key: &str, new: &NewDocument) -> Result<(), Error> {
     let values = collection.key.parse(key)?;
-    if values == new.values {
+    let computed = collection.key.unpack(&new.key)?;
+    if values == computed {
         return Ok(());
     }
-    let computed = collection.key.render(&new.values)?;
+    let computed = collection.key.render(&computed)?;
     Err(Error::invalid(format!("key `{key}` is not the key of the data, which is `{computed}`")))
 }
 

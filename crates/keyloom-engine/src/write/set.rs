@@ -167,8 +167,8 @@ impl Engine {
             supply: Supply { operation: place, now_millis: plan.now_millis, drawn },
         };
         let change = self.decide(intent)?.expect("a create or a put always does something");
-        let leads = change.new.as_ref().is_some_and(|new| new.values.starts_with(plan.values));
-        if !leads {
+        let new = change.new.as_ref().expect("a create or a put makes a document");
+        if !plan.collection.key.unpack(&new.key)?.starts_with(plan.values) {
             let detail = "the document does not belong to the set that is replaced";
             return Err(Error::invalid(detail));
         }
@@ -200,7 +200,7 @@ fn stored_like(
 ) -> Result<Option<OldDocument>, Error> {
     let members = Members::parse_for(&collection.fields, data)?;
     let record = Record::read(collection, &members)?;
-    let Ok((_, key)) = crate::document::document_key(collection, &record) else {
+    let Ok(key) = crate::document::document_key(collection, &record) else {
         return Ok(None);
     };
     let Some(old) = stored.get(&key) else { return Ok(None) };
@@ -279,7 +279,7 @@ fn says_the_same(collection: &Collection, one: &NewDocument, other: &NewDocument
 }
 
 fn contradiction(collection: &Collection, new: &NewDocument) -> Result<Error, Error> {
-    let key = collection.key.render(&new.values)?;
+    let key = collection.key.respell(&new.key)?;
     Ok(Error::invalid(format!("`{key}` stands twice in the set with different data")))
 }
 
