@@ -32,6 +32,10 @@ pub trait Base {
 #[derive(Debug)]
 pub struct Batch<'a> {
     tip: Tip,
+    /// What the first commit writes, in key order, as long as it is alone: most batches have one,
+    /// and need no tree.
+    alone: Vec<(&'a [u8], Option<Slot<'a>>)>,
+    /// What all commits write, as soon as there are several.
     slots: BTreeMap<&'a [u8], Option<Slot<'a>>>,
     changes: Vec<Appended<'a>>,
 }
@@ -59,7 +63,7 @@ pub struct Slot<'a> {
 impl<'a> Batch<'a> {
     /// An empty batch on a store whose last numbers are `tip`.
     pub fn new(tip: Tip) -> Self {
-        Batch { tip, slots: BTreeMap::new(), changes: Vec::new() }
+        Batch { tip, alone: Vec::new(), slots: BTreeMap::new(), changes: Vec::new() }
     }
 
     /// Decides one commit, and takes it in if its checks hold.
@@ -86,7 +90,7 @@ impl<'a> Batch<'a> {
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty() && self.changes.is_empty()
+        self.alone.is_empty() && self.slots.is_empty() && self.changes.is_empty()
     }
 
     /// The last numbers of the store once this batch is written.
@@ -96,12 +100,17 @@ impl<'a> Batch<'a> {
 
     /// Each key that is written, in key order; `None` is deleted.
     pub fn slots(&self) -> impl Iterator<Item = (&'a [u8], Option<&Slot<'a>>)> {
-        self.slots.iter().map(|(key, slot)| (*key, slot.as_ref()))
+        let alone = self.alone.iter().map(|(key, slot)| (*key, slot.as_ref()));
+        alone.chain(self.slots.iter().map(|(key, slot)| (*key, slot.as_ref())))
     }
 
     /// What the batch makes of a key; `None` if it leaves it alone.
     pub fn slot(&self, key: &[u8]) -> Option<Option<&Slot<'a>>> {
-        self.slots.get(key).map(Option::as_ref)
+        if self.alone.is_empty() {
+            return self.slots.get(key).map(Option::as_ref);
+        }
+        let place = self.alone.binary_search_by(|(known, _)| (*known).cmp(key)).ok()?;
+        self.alone.get(place).map(|(_, slot)| slot.as_ref())
     }
 
     /// The changes to append, in order.
@@ -110,8 +119,8 @@ impl<'a> Batch<'a> {
     }
 
     fn stamp(&self, key: &[u8], base: &impl Base) -> Result<Option<Stamp>, StoreError> {
-        match self.slots.get(key) {
-            Some(slot) => Ok(slot.as_ref().map(|slot| slot.stamp)),
+        match self.slot(key) {
+            Some(slot) => Ok(slot.map(|slot| slot.stamp)),
             None => base.stamp(key),
         }
     }
@@ -121,7 +130,7 @@ impl<'a> Batch<'a> {
         let mut counters = Vec::new();
         for write in writes {
             let Write::Add { key, delta } = write else { continue };
-            let sum = match self.slots.get(key.as_slice()) {
+            let sum = match self.slot(key) {
                 Some(Some(slot)) => counter(key, &slot.value)?,
                 Some(None) => 0,
                 None => base.value(key)?.map_or(Ok(0), |value| counter(key, &value))?,
@@ -146,11 +155,11 @@ impl<'a> Batch<'a> {
             };
             (write.key(), value.map(|value| Slot { stamp, value }))
         });
-        // Sorting once and building the tree from that costs less than looking for each place.
-        if self.slots.is_empty() {
-            self.slots = slots.collect();
+        if self.alone.is_empty() && self.slots.is_empty() {
+            self.alone = slots.collect();
+            self.alone.sort_unstable_by_key(|(key, _)| *key);
         } else {
-            self.slots.extend(slots);
+            self.slots.extend(self.alone.drain(..).chain(slots));
         }
         for change in &commit.changes {
             self.tip.position.0 += 1;
@@ -272,6 +281,24 @@ mod tests {
             ("stored".into(), 11, 5_i64.to_be_bytes().to_vec()),
         ];
         assert_eq!(slots(&batch), expected);
+    }
+
+    #[test]
+    fn keys_come_in_order_from_one_commit_and_from_several() {
+        let first = commit(vec![put("c", "1"), put("a", "1")]);
+        let second = commit(vec![put("d", "2"), put("b", "2"), put("a", "2")]);
+        let found = |batch: &Batch<'_>| -> Vec<(String, u64)> {
+            slots(batch).into_iter().map(|(key, stamp, _)| (key, stamp)).collect()
+        };
+        let mut batch = Batch::new(TIP);
+        batch.add(&first, &Fixed).unwrap();
+        assert_eq!(found(&batch), [("a".into(), 8), ("c".into(), 8)]);
+        assert_eq!(batch.slot(b"c").unwrap().unwrap().stamp, Stamp(8));
+        assert!(batch.slot(b"b").is_none());
+        batch.add(&second, &Fixed).unwrap();
+        let expected = [("a".into(), 9), ("b".into(), 9), ("c".into(), 8), ("d".into(), 9)];
+        assert_eq!(found(&batch), expected);
+        assert_eq!(batch.slot(b"c").unwrap().unwrap().stamp, Stamp(8));
     }
 
     #[test]
