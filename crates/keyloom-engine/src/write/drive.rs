@@ -57,11 +57,16 @@ impl Engine {
 
     /// Commits a draft; a lost reply is looked up, never guessed.
     pub(super) async fn try_commit(&self, draft: Draft) -> Result<Tried, Error> {
-        let Draft { commit, reasons, written, witness, collision } = draft;
+        let Draft { mut commit, reasons, written, witness, collision } = draft;
         if let Some((key, reason)) = collision {
             return Ok(Tried::Conflict(Conflict { reason, key, tombstones: Vec::new() }));
         }
         let Some(witness) = witness else { return Ok(Tried::Committed(written)) };
+        // What one document writes is in key order, or nearly. A store need not sort the rest again
+        // to see that no key stands twice and to write them, least of all while others wait for it.
+        if written.len() > 1 {
+            commit.writes.sort_unstable_by(|write, other| write.key().cmp(other.key()));
+        }
         let commit = Arc::new(commit);
         match self.land(&commit, &witness).await? {
             Landed::Committed => Ok(Tried::Committed(written)),
