@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::{Commit, CommitOutcome, Expect, Position, Stamp, StoreError, Write};
+use crate::{Check, Commit, CommitOutcome, Expect, Position, Stamp, StoreError, Write};
 
 /// The last numbers that a store has given out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,11 @@ pub struct Tip {
 pub trait Base {
     /// The stamp of a key, if it has a value.
     fn stamp(&self, key: &[u8]) -> Result<Option<Stamp>, StoreError>;
+
+    /// Whether a key has no value.
+    fn is_absent(&self, key: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.stamp(key)?.is_none())
+    }
 
     /// The value of a key.
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
@@ -73,12 +78,7 @@ impl<'a> Batch<'a> {
         base: &impl Base,
     ) -> Result<CommitOutcome, StoreError> {
         for (index, check) in commit.checks.iter().enumerate() {
-            let found = self.stamp(&check.key, base)?;
-            let holds = match check.expect {
-                Expect::Absent => found.is_none(),
-                Expect::At(stamp) => found == Some(stamp),
-            };
-            if !holds {
+            if !self.holds(check, base)? {
                 return Ok(CommitOutcome::Conflict { check: index });
             }
         }
@@ -118,10 +118,16 @@ impl<'a> Batch<'a> {
         &self.changes
     }
 
-    fn stamp(&self, key: &[u8], base: &impl Base) -> Result<Option<Stamp>, StoreError> {
-        match self.slot(key) {
-            Some(slot) => Ok(slot.map(|slot| slot.stamp)),
-            None => base.stamp(key),
+    fn holds(&self, check: &Check, base: &impl Base) -> Result<bool, StoreError> {
+        let Check { key, expect } = check;
+        let expected = match expect {
+            Expect::Absent => None,
+            Expect::At(stamp) => Some(*stamp),
+        };
+        match (self.slot(key), expected) {
+            (Some(slot), _) => Ok(slot.map(|slot| slot.stamp) == expected),
+            (None, None) => base.is_absent(key),
+            (None, Some(_)) => Ok(base.stamp(key)? == expected),
         }
     }
 
@@ -193,7 +199,6 @@ impl Base for Empty {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Check;
 
     /// A store that holds `stored` with stamp 3, and a damaged counter.
     struct Fixed;

@@ -23,6 +23,7 @@
 //! engine (old pages, old tables), so long work should page through short snapshots.
 
 mod ends;
+mod filter;
 mod hot;
 mod queue;
 mod recent;
@@ -31,6 +32,7 @@ mod writer;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver as Inbox};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
@@ -45,6 +47,7 @@ use crate::{
     Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
     Position, Scan, ScanOptions, Snapshot, StoreError, Stored, Tally,
 };
+use filter::Scan as FilterScan;
 use queue::{Answer, Queue, Waiting, Wake};
 use recent::Recent;
 use writer::Writer;
@@ -113,7 +116,8 @@ pub enum Durability {
 /// A store on top of an engine. Dropping it finishes the commits that wait.
 pub struct GroupStore<E: Engine> {
     shared: Arc<Shared<E>>,
-    thread: Option<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+    scanner: Option<JoinHandle<()>>,
 }
 
 struct Shared<E: Engine> {
@@ -167,35 +171,31 @@ impl<E: Engine> GroupStore<E> {
         let view = guarded(|| engine.view())?;
         let tip = guarded(|| rows::read_tip(&view))?;
         mark.check(tip.sequence)?;
-        let recent = Arc::new(Recent::new());
-        let writer = Writer::new(engine, tip, mark, durability, Arc::clone(&recent));
+        let (scans, inbox) = mpsc::channel();
+        let writer = Writer::new(engine, tip, mark, durability, scans);
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(Published { view, sequence: tip.sequence }),
-            recent,
+            recent: writer.recent(),
             queue: Queue::default(),
             writer: Mutex::new(writer),
             durability,
             counts: Counts::default(),
         });
-        let worker = Arc::clone(&shared);
-        let thread = thread::Builder::new()
-            .name("keyloom-writer".into())
-            .spawn(move || worker.work())
-            .map_err(|error| StoreError::Unavailable {
-                reason: "the writer thread cannot be started".into(),
-                source: Some(Box::new(error)),
-            })?;
-        Ok(GroupStore { shared, thread: Some(thread) })
+        let (worker, scanner) = (Arc::clone(&shared), Arc::clone(&shared));
+        let mut store = GroupStore { shared, writer: None, scanner: None };
+        store.writer = Some(spawn("keyloom-writer", move || worker.work())?);
+        store.scanner = Some(spawn("keyloom-filter", move || scanner.scan(&inbox))?);
+        Ok(store)
     }
 }
 
 impl<E: Engine> Drop for GroupStore<E> {
     fn drop(&mut self) {
         self.shared.queue.close();
-        if let Some(thread) = self.thread.take() {
-            // The thread catches what panics in it, and a drop has nobody to tell.
-            let _ = thread.join();
-        }
+        // The threads catch what panics in them, and a drop has nobody to tell.
+        let _ = self.writer.take().map(JoinHandle::join);
+        self.shared.writer.lock().expect(writer::CAUGHT).end_scans();
+        let _ = self.scanner.take().map(JoinHandle::join);
     }
 }
 
@@ -208,6 +208,13 @@ impl<E: Engine> Shared<E> {
             self.write(self.writer.lock().expect(writer::CAUGHT), group);
         }
         self.writer.lock().expect(writer::CAUGHT).finish();
+    }
+
+    /// The life of the thread that reads the keys of families for the filter.
+    fn scan(&self, inbox: &Inbox<Arc<FilterScan>>) {
+        for scan in inbox {
+            scan.run(|| self.queue.is_open().then(|| self.published.load_full()));
+        }
     }
 
     /// Writes a group, and answers it when others may write again.
@@ -337,6 +344,14 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     fn tally(&self) -> Tally {
         self.shared.counts.tally()
     }
+}
+
+fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StoreError> {
+    let thread = thread::Builder::new().name(name.into());
+    thread.spawn(life).map_err(|error| StoreError::Unavailable {
+        reason: format!("the thread {name} cannot be started"),
+        source: Some(Box::new(error)),
+    })
 }
 
 fn stopped() -> StoreError {

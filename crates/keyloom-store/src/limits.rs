@@ -45,11 +45,21 @@ pub const GATHER_TIME: Duration = Duration::from_micros(50);
 
 /// Most bytes of the rows that an embedded store keeps because they are read again and again: the
 /// hot part of a database, beside the cache of its engine.
-pub const ROWS_BYTES_MAX: usize = 32 << 20;
+pub const ROWS_BYTES_MAX: usize = 64 << 20;
 
-/// The largest value that is kept so: a larger one is cheap to find, compared with its copy, and
-/// would push out many others.
-pub const ROW_BYTES_MAX: usize = 16 << 10;
+/// Most bytes of such a row, with its key: a larger one is cheap to find, compared with its copy.
+pub const ROW_BYTES_MAX: usize = 1 << 10;
+
+/// The bytes of the filter that tells which keys are absent: of a million keys it lets one in some
+/// thousands be looked for in vain, and of ten million one in twenty.
+pub const FILTER_BYTES: usize = 8 << 20;
+
+/// Most keys of a family that the filter takes: more would fill it.
+pub const FILTER_KEYS_MAX: usize = 16 << 20;
+
+/// Most bytes that are read for the keys of a family, once after a store was opened and beside
+/// everything else: a second or two.
+pub const FILTER_SCAN_BYTES_MAX: usize = 1 << 30;
 
 /// The limits of the memory store and of the embedded stores.
 pub const EMBEDDED: Limits = Limits {

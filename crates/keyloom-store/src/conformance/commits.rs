@@ -1,6 +1,6 @@
 //! Commits happen whole (C1), their checks hold (C2), and stamps are never reused (C4).
 
-use super::{Open, Subject, absent, add, at, delete, everything, put, scan};
+use super::{Open, Random, Subject, absent, add, at, delete, everything, put, scan};
 use crate::{Commit, CommitOutcome, Direction, StoreError, Write};
 
 /// All writes and changes of a commit are there once it is acknowledged.
@@ -18,6 +18,35 @@ pub fn a_commit_happens_whole(open: Open) {
     assert_eq!(subject.value(b"old"), None);
     assert_eq!(subject.value(b"n"), Some(3_i64.to_be_bytes().to_vec()));
     assert_eq!(subject.changes(Default::default(), 10)[0].bytes, b"made a and b");
+}
+
+/// C2 for keys that begin alike and come in no order: each is created once, until it is deleted.
+pub fn keys_in_no_order_are_created_once_each(open: Open) {
+    let subject = Subject::fresh(open);
+    let mut random = Random::from_environment();
+    let keys: Vec<Vec<u8>> = (0..300).map(|_| scattered(&mut random)).collect();
+    for key in &keys {
+        assert!(creates(&subject, key), "{random}");
+        assert!(!creates(&subject, key), "{random}");
+    }
+    assert!(!keys.iter().any(|key| creates(&subject, key)), "{random}");
+    for key in keys.iter().step_by(2) {
+        subject.write(vec![delete(key)]);
+        assert!(creates(&subject, key), "{random}");
+        assert!(!creates(&subject, key), "{random}");
+    }
+}
+
+/// A key that may lie anywhere among those that begin as it does.
+pub(super) fn scattered(random: &mut Random) -> Vec<u8> {
+    [b"claim".to_vec(), random.bytes(8)].concat()
+}
+
+/// Creates a key if it is absent; whether it was.
+pub(super) fn creates(subject: &Subject, key: &[u8]) -> bool {
+    let commit =
+        Commit { checks: vec![absent(key)], writes: vec![put(key, "x")], ..Commit::default() };
+    matches!(subject.commit(commit), CommitOutcome::Committed { .. })
 }
 
 /// A check that fails keeps every write of its commit out.

@@ -61,6 +61,7 @@ macro_rules! conformance_tests {
         $crate::conformance_laws! { $open =>
             commits {
                 a_commit_happens_whole
+                keys_in_no_order_are_created_once_each
                 a_failed_check_writes_nothing_at_all
                 the_first_failing_check_is_reported
                 absent_holds_only_without_a_value
@@ -124,6 +125,7 @@ macro_rules! conformance_reopen_tests {
         $crate::conformance_laws! { $open =>
             reopen {
                 everything_is_there_after_reopen
+                keys_in_no_order_are_created_once_across_reopens
                 stamps_and_positions_are_not_reused_after_reopen
                 a_trimmed_feed_stays_trimmed_after_reopen
                 random_operations_survive_many_reopens

@@ -2,6 +2,7 @@
 
 use pollster::block_on;
 
+use super::commits::{creates, scattered};
 use super::model::Model;
 use super::{Open, Random, Subject, add, at, delete, everything, put, scan};
 use crate::{Commit, CommitOutcome, Direction, Feed, Position};
@@ -25,6 +26,23 @@ pub fn everything_is_there_after_reopen(open: Open) {
     assert_eq!(subject.changes(Position::default(), usize::MAX), feed);
     let subject = subject.reopen(open);
     assert_eq!(scan(&*subject.snapshot(), &everything(), Direction::Forward), before);
+}
+
+/// C2 for keys that were there before: none of them is created again, early or late.
+pub fn keys_in_no_order_are_created_once_across_reopens(open: Open) {
+    let mut subject = Subject::fresh(open);
+    let mut random = Random::from_environment();
+    let mut keys: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..4 {
+        for _ in 0..300 {
+            let key = scattered(&mut random);
+            assert!(creates(&subject, &key), "{random}");
+            keys.push(key);
+        }
+        assert!(!keys.iter().any(|key| creates(&subject, key)), "{random}");
+        subject = subject.reopen(open);
+        assert!(!keys.iter().any(|key| creates(&subject, key)), "{random}");
+    }
 }
 
 /// Where the feed begins and ends is not forgotten, also if nothing is left of it.

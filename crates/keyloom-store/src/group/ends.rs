@@ -13,9 +13,10 @@ use crate::batch::Batch;
 
 /// As many bytes as the head of a key has.
 const FAMILY_BYTES: usize = 5;
-const FAMILIES_MAX: usize = 64;
+pub(super) const FAMILIES_MAX: usize = 64;
 
-type Family = [u8; FAMILY_BYTES];
+/// The bytes that a family begins with.
+pub(super) type Family = [u8; FAMILY_BYTES];
 
 /// The ends of some families.
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Ends {
 }
 
 /// The first bytes behind all keys of a family.
-fn following(family: Family) -> Option<Family> {
+pub(super) fn following(family: Family) -> Option<Family> {
     let [a, b, c, d, e] = family;
     let next = u64::from_be_bytes([0, 0, 0, a, b, c, d, e]) + 1;
     let [_, _, overflow, a, b, c, d, e] = next.to_be_bytes();

@@ -1,73 +1,55 @@
 //! Rows that were read more than once lately: what many ask for is found without a walk through the
 //! engine, and costs the same however much else is stored.
 //!
+//! ```text
+//! row = sequence u64 | stamp u64 | length of the key u16 | key | value        in one allocation
+//! ```
+//!
 //! T1: A row that is found here is the row that the reader's view shows. It is kept together with
 //!     the number of the view that it was read from, and holds as long as its key was not written
 //!     since: for each class of keys the last commit that wrote one of them is noted, before its
-//!     view is published. Nobody waits for anybody: a writer notes a number for each key.
-//! T2: The rows take [`ROWS_BYTES_MAX`] bytes at most; one that alone would take many of them is
-//!     not kept.
-//! T3: A row is kept when it is read for the second time. Who reads everything once neither pays
-//!     for that nor pushes out what is read again.
+//!     view is published.
+//! T2: Each class keeps one row of [`ROW_BYTES_MAX`] bytes at most, so all of them together take
+//!     [`ROWS_BYTES_MAX`].
+//! T3: A row is kept when it is read again before another one of its class is. Who reads everything
+//!     once neither pays for that nor pushes out what is read again.
+//! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-use quick_cache::Weighter;
-use quick_cache::sync::{Cache, DefaultLifecycle};
 
 use crate::batch::Batch;
 use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
-use crate::{StoreError, Stored};
+use crate::{Stamp, StoreError, Stored};
 
-/// How many classes of keys there are: a row is good for some ten thousand commits to other keys.
-const CLASSES: usize = 1 << 17;
-
-/// What a row takes beside its key and value: its places in the cache and in the allocator.
-const ROW_OVERHEAD: usize = 128;
-
-/// The bytes of a usual row, from which the room for all of them is estimated.
-const ROW_BYTES_USUAL: usize = 512;
+/// A row is good for some ten thousand commits to other keys.
+const CLASSES: usize = ROWS_BYTES_MAX / ROW_BYTES_MAX;
 
 /// Rows that were read more than once lately.
 pub(super) struct Recent {
-    rows: Cache<Box<[u8]>, Arc<Row>, InBytes, RandomState>,
+    classes: Box<[Class]>,
     hasher: RandomState,
-    /// By class, the last commit that wrote a key of it.
-    written: Box<[AtomicU64]>,
-    /// By class, a mark of the key that was read last.
-    read: Box<[AtomicU32]>,
 }
 
-struct Row {
-    stored: Stored,
-    /// The number of the view that it was read from.
-    sequence: u64,
-}
-
-#[derive(Clone)]
-struct InBytes;
-
-impl Weighter<Box<[u8]>, Arc<Row>> for InBytes {
-    fn weight(&self, key: &Box<[u8]>, row: &Arc<Row>) -> u64 {
-        (key.len() + row.stored.value.len() + ROW_OVERHEAD) as u64
-    }
+/// What is known of the keys with the same hash. A cache line of its own: a row is found with two
+/// looks into the memory, here and at the row.
+#[derive(Default)]
+#[repr(align(64))]
+struct Class {
+    /// The last commit that wrote one of them.
+    written: AtomicU64,
+    /// A mark of the one that was read last.
+    read: AtomicU32,
+    /// A mark of the one whose row is kept: who looks for another one need not look at the row.
+    kept: AtomicU32,
+    row: Mutex<Option<Box<[u8]>>>,
 }
 
 impl Recent {
     pub(super) fn new() -> Recent {
-        let hasher = RandomState::new();
-        let rows = Cache::with(
-            ROWS_BYTES_MAX / ROW_BYTES_USUAL,
-            ROWS_BYTES_MAX as u64,
-            InBytes,
-            hasher.clone(),
-            DefaultLifecycle::default(),
-        );
-        let written = (0..CLASSES).map(|_| AtomicU64::new(0)).collect();
-        let read = (0..CLASSES).map(|_| AtomicU32::new(0)).collect();
-        Recent { rows, hasher, written, read }
+        let classes = (0..CLASSES).map(|_| Class::default()).collect();
+        Recent { classes, hasher: RandomState::new() }
     }
 
     /// The row of a key in the view with this number; `look` finds it in the view.
@@ -78,19 +60,19 @@ impl Recent {
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hasher.hash_one(key);
-        if let Some(row) = self.rows.get(key)
-            && row.stored.stamp.0 <= sequence
-            && self.last_write(hash) <= row.sequence
+        let mark = (hash >> 32) as u32 | 1;
+        let Some(class) = self.class(hash) else { return look() };
+        if class.kept.load(Ordering::Relaxed) == mark
+            && let Some(stored) = class.find(key, sequence)
         {
-            return Ok(Some(row.stored.clone()));
+            return Ok(Some(stored));
         }
         let found = look()?;
         if let Some(stored) = &found
-            && self.was_read_before(hash)
-            && stored.value.len() <= ROW_BYTES_MAX
+            && class.read.swap(mark, Ordering::Relaxed) == mark
+            && class.keep(key, sequence, stored)
         {
-            let row = Row { stored: stored.clone(), sequence };
-            self.rows.insert(key.into(), Arc::new(row));
+            class.kept.store(mark, Ordering::Relaxed);
         }
         Ok(found)
     }
@@ -99,27 +81,44 @@ impl Recent {
     pub(super) fn follow(&self, batch: &Batch<'_>) {
         let sequence = batch.tip().sequence;
         for (key, _) in batch.slots() {
-            if let Some(written) = self.written.get(class(self.hasher.hash_one(key))) {
-                written.store(sequence, Ordering::Release);
+            if let Some(class) = self.class(self.hasher.hash_one(key)) {
+                class.written.store(sequence, Ordering::Release);
             }
         }
     }
 
-    fn last_write(&self, hash: u64) -> u64 {
-        let written = self.written.get(class(hash));
-        written.map_or(u64::MAX, |written| written.load(Ordering::Acquire))
-    }
-
-    /// Whether the last key of its class that was read is this one; from now on it is.
-    fn was_read_before(&self, hash: u64) -> bool {
-        let mark = (hash >> 32) as u32 | 1;
-        let last = self.read.get(class(hash));
-        last.is_some_and(|last| last.swap(mark, Ordering::Relaxed) == mark)
+    fn class(&self, hash: u64) -> Option<&Class> {
+        self.classes.get(hash as usize % CLASSES)
     }
 }
 
-fn class(hash: u64) -> usize {
-    hash as usize % CLASSES
+impl Class {
+    fn find(&self, key: &[u8], sequence: u64) -> Option<Stored> {
+        let row = self.row.try_lock().ok()?;
+        let (read_at, rest) = row.as_deref()?.split_first_chunk()?;
+        let (stamp, rest) = rest.split_first_chunk()?;
+        let stamp = u64::from_be_bytes(*stamp);
+        let value = rest.split_first_chunk().and_then(|(key_len, rest)| {
+            let (own, value) = rest.split_at_checked(u16::from_be_bytes(*key_len).into())?;
+            (own == key).then_some(value)
+        })?;
+        let is_shown = stamp <= sequence
+            && self.written.load(Ordering::Acquire) <= u64::from_be_bytes(*read_at);
+        is_shown.then(|| Stored { value: value.to_vec(), stamp: Stamp(stamp) })
+    }
+
+    /// Keeps a row, unless it is too large or the class is in use.
+    fn keep(&self, key: &[u8], sequence: u64, stored: &Stored) -> bool {
+        let Ok(key_len) = u16::try_from(key.len()) else { return false };
+        let head = [sequence.to_be_bytes(), stored.stamp.0.to_be_bytes()];
+        let parts = [head.as_flattened(), &key_len.to_be_bytes(), key, &stored.value];
+        let fits = parts.iter().map(|part| part.len()).sum::<usize>() <= ROW_BYTES_MAX;
+        match self.row.try_lock() {
+            Ok(mut row) if fits => *row = Some(parts.concat().into_boxed_slice()),
+            _ => return false,
+        }
+        true
+    }
 }
 
 #[cfg(test)]
@@ -211,19 +210,47 @@ mod tests {
     }
 
     #[test]
-    fn t2_the_bytes_of_all_rows_are_bounded_and_a_large_row_is_not_kept() {
+    fn t2_a_row_at_the_limit_is_kept_and_one_byte_more_is_not() {
         let recent = Recent::new();
-        let large = Stored { value: vec![0; ROW_BYTES_MAX], stamp: Stamp(1) };
-        for number in 0..4 * ROWS_BYTES_MAX / ROW_BYTES_MAX {
-            for _ in 0..2 {
-                asked(&recent, &number.to_be_bytes(), 7, &large);
+        let fits = ROW_BYTES_MAX - 8 - 8 - 2 - KEY.len();
+        for (sequence, bytes, is_kept) in [(7, fits, true), (8, fits + 1, false)] {
+            let row = Stored { value: vec![0; bytes], stamp: Stamp(sequence) };
+            write(&recent, KEY, sequence);
+            let reads = [(); 3].map(|()| asked(&recent, KEY, sequence, &row));
+            assert_eq!(reads.last(), Some(&!is_kept));
+        }
+        assert_eq!(CLASSES * ROW_BYTES_MAX, ROWS_BYTES_MAX);
+    }
+
+    #[test]
+    fn t3_a_row_that_is_read_once_pushes_out_nothing() {
+        let (recent, row) = (Recent::new(), stored("value", 1));
+        let same_class = |key: &u64| {
+            let [one, other] = [&key.to_be_bytes()[..], KEY].map(|it| recent.hasher.hash_one(it));
+            one as usize % CLASSES == other as usize % CLASSES
+        };
+        for _ in 0..2 {
+            asked(&recent, KEY, 7, &row);
+        }
+        let others: Vec<u64> = (0..).filter(same_class).take(2).collect();
+        for _ in 0..2 {
+            for other in &others {
+                assert!(asked(&recent, &other.to_be_bytes(), 7, &stored("other", 1)));
             }
         }
-        assert!(recent.rows.weight() <= ROWS_BYTES_MAX as u64);
-        assert!(recent.rows.weight() >= ROWS_BYTES_MAX as u64 / 2);
-        let larger = Stored { value: vec![0; ROW_BYTES_MAX + 1], stamp: Stamp(1) };
+        assert!(!asked(&recent, KEY, 7, &row));
+    }
+
+    #[test]
+    fn t4_a_class_that_is_in_use_is_left_alone() {
+        let (recent, row) = (Recent::new(), stored("value", 1));
+        let class = recent.class(recent.hasher.hash_one(KEY)).unwrap();
+        let in_use = class.row.lock().unwrap();
         for _ in 0..3 {
-            assert!(asked(&recent, KEY, 7, &larger));
+            assert!(asked(&recent, KEY, 7, &row));
         }
+        drop(in_use);
+        let reads = [(); 2].map(|()| asked(&recent, KEY, 7, &row));
+        assert_eq!(reads, [true, false]);
     }
 }

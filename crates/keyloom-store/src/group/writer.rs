@@ -3,10 +3,12 @@
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use arc_swap::ArcSwap;
 
 use super::ends::Ends;
+use super::filter::{Filter, Scan};
 use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
 use super::recent::Recent;
@@ -27,7 +29,10 @@ pub(super) struct Writer<E> {
     durability: Durability,
     hot: RefCell<HotRows>,
     ends: RefCell<Ends>,
+    filter: RefCell<Filter>,
     recent: Arc<Recent>,
+    /// Where the scans of the filter are run, while the store is open.
+    scans: Option<Sender<Arc<Scan>>>,
     /// Why nothing more is written (G4).
     failed: Option<String>,
 }
@@ -38,7 +43,7 @@ impl<E: Engine> Writer<E> {
         tip: Tip,
         mark: Mark,
         durability: Durability,
-        recent: Arc<Recent>,
+        scans: Sender<Arc<Scan>>,
     ) -> Self {
         Writer {
             engine,
@@ -47,9 +52,16 @@ impl<E: Engine> Writer<E> {
             durability,
             hot: RefCell::default(),
             ends: RefCell::default(),
-            recent,
+            filter: RefCell::default(),
+            recent: Arc::new(Recent::new()),
+            scans: Some(scans),
             failed: None,
         }
+    }
+
+    /// What readers share with the writer.
+    pub(super) fn recent(&self) -> Arc<Recent> {
+        Arc::clone(&self.recent)
     }
 
     /// Writes the commits that hold as one batch, and answers each of them.
@@ -95,6 +107,11 @@ impl<E: Engine> Writer<E> {
         })
     }
 
+    /// Begins no more scans, so that the thread which runs them ends.
+    pub(super) fn end_scans(&mut self) {
+        self.scans = None;
+    }
+
     /// Makes everything durable before the store is closed. Nobody is left to hear of an error;
     /// the mark then stays behind what was only buffered, as after a crash.
     pub(super) fn finish(&mut self) {
@@ -111,7 +128,8 @@ impl<E: Engine> Writer<E> {
     ) -> Vec<Answer> {
         let Published { view, .. } = &*published.load_full();
         let mut batch = Batch::new(self.tip);
-        let current = Current { view, hot: &self.hot, ends: &self.ends };
+        let Writer { hot, ends, filter, scans, .. } = &*self;
+        let current = Current { view, hot, ends, filter, scans };
         let answers: Vec<Answer> = commits.map(|commit| batch.add(commit, &current)).collect();
         if batch.is_empty() {
             return answers;
@@ -138,6 +156,7 @@ impl<E: Engine> Writer<E> {
         self.tip = batch.tip();
         self.hot.borrow_mut().follow(batch);
         self.ends.borrow_mut().follow(batch);
+        self.filter.borrow_mut().follow(batch);
         let recorded = match self.durability {
             Durability::Durable => self.mark.record_durable(self.tip.sequence),
             Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
@@ -186,6 +205,8 @@ struct Current<'a, V> {
     view: &'a V,
     hot: &'a RefCell<HotRows>,
     ends: &'a RefCell<Ends>,
+    filter: &'a RefCell<Filter>,
+    scans: &'a Option<Sender<Arc<Scan>>>,
 }
 
 impl<V: View> Base for Current<'_, V> {
@@ -193,14 +214,27 @@ impl<V: View> Base for Current<'_, V> {
         if let Some(row) = self.hot.borrow_mut().find(key) {
             return Ok(Some(row.stamp));
         }
-        if self.ends.borrow_mut().lies_behind(key, |from, to| self.last_key(from, to))? {
-            return Ok(None);
-        }
         let stamp = self.read(key, |bytes| rows::decode_value(bytes).map(|(stamp, _)| stamp))?;
         if let Some(stamp) = stamp {
             self.hot.borrow_mut().keep(HotRow { key: key.to_vec(), stamp, value: None });
         }
         Ok(stamp)
+    }
+
+    fn is_absent(&self, key: &[u8]) -> Result<bool, StoreError> {
+        if self.ends.borrow_mut().lies_behind(key, |from, to| self.last_key(from, to))? {
+            return Ok(true);
+        }
+        let begin = |scan| {
+            if let Some(scans) = self.scans {
+                // Nobody scans any more when the store is closed.
+                let _ = scans.send(scan);
+            }
+        };
+        if self.filter.borrow_mut().excludes(key, begin) {
+            return Ok(true);
+        }
+        Ok(self.stamp(key)?.is_none())
     }
 
     fn value(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
