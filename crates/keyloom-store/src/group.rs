@@ -223,9 +223,12 @@ impl<E: Engine> Shared<E> {
         let answers = writer.process(commits, &self.published);
         drop(writer);
         self.counts.count(&answers);
-        for (waiting, answer) in group.into_iter().zip(answers) {
+        for (Waiting { commit, answer: caller, .. }, answer) in group.into_iter().zip(answers) {
+            // The caller is the last who has the commit: memory is given back best by the thread
+            // that took it, and the writer is what others wait for.
+            drop(commit);
             // A caller that has gone away does not care.
-            let _ = waiting.answer.send(answer);
+            let _ = caller.send(answer);
         }
     }
 

@@ -28,6 +28,10 @@ const CHANGE: u8 = 0x02;
 
 const TIP_KEY: [u8; 1] = [TIP];
 
+/// The bytes that the keys and the values of most rows have room in.
+const ROW_USUAL: usize = 128;
+const VALUE_USUAL: usize = 1024;
+
 /// The rows that a batch writes, in key order, each key once.
 pub struct Rows<'a> {
     batch: &'a Batch<'a>,
@@ -63,7 +67,7 @@ impl<'a> Rows<'a> {
             write(&TIP_KEY, Some(&encode_tip(self.batch.tip())))?;
         }
         // Two buffers for all rows: an allocation for each would cost more than the copying.
-        let (mut row, mut bytes) = (Vec::new(), Vec::new());
+        let (mut row, mut bytes) = (Vec::with_capacity(ROW_USUAL), Vec::with_capacity(VALUE_USUAL));
         for (key, slot) in self.batch.slots() {
             value_key(key, &mut row);
             match slot {
