@@ -18,7 +18,7 @@
 //! G4: After a write whose outcome is unknown, nothing more is written: what the engine holds is
 //!     only known again once it is opened again.
 //!
-//! Readers wait for no writer: they clone the published view. What is read again and again they find
+//! Readers wait for nobody: they clone the published view. What is read again and again they find
 //! beside the engine (`recent`). A view keeps what it shows alive in the
 //! engine (old pages, old tables), so long work should page through short snapshots.
 

@@ -50,8 +50,8 @@ pub const ROWS_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of such a row, with its key: a larger one is cheap to find, compared with its copy.
 pub const ROW_BYTES_MAX: usize = 1 << 10;
 
-/// The bytes of the filter that tells which keys are absent: of a million keys it lets one in some
-/// thousands be looked for in vain, and of ten million one in twenty.
+/// The bytes of the filter that tells which keys are absent: with a million keys hardly any is
+/// looked for in vain, and with ten million one in twenty-five.
 pub const FILTER_BYTES: usize = 8 << 20;
 
 /// Most keys of a family that the filter takes: more would fill it.

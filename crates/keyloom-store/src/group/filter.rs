@@ -24,7 +24,7 @@ use crate::{Direction, StoreError};
 
 /// A cache line: all bits of a key lie in one.
 const BLOCK_BITS: u64 = 512;
-const BITS_PER_KEY: u32 = 6;
+const BITS_PER_KEY: u32 = 5;
 
 /// How many keys a scan reads from one view, which keeps what it shows alive.
 const SCAN_KEYS: usize = 4096;
@@ -156,7 +156,7 @@ impl Bits {
         });
         let hash = self.hasher.hash_one(key);
         let blocks = words.len() as u64 * u64::from(u64::BITS) / BLOCK_BITS;
-        // The upper bits choose the block, and the lower ones, nine at a time, bits in it.
+        // The upper bits choose the block, and lower ones, nine at a time, bits in it.
         let block = (u128::from(hash) * u128::from(blocks)) >> u64::BITS;
         let block = block as u64 * (BLOCK_BITS / u64::from(u64::BITS));
         (0..BITS_PER_KEY).all(|number| {
