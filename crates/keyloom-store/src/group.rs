@@ -24,6 +24,7 @@
 
 mod ends;
 mod filter;
+mod hash;
 mod hot;
 mod queue;
 mod recent;

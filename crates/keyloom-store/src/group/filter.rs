@@ -11,11 +11,11 @@
 //! F3: A family is given up if it has more than [`FILTER_KEYS_MAX`] keys, or if reading them means
 //!     to read more than [`FILTER_SCAN_BYTES_MAX`].
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::ends::{FAMILIES_MAX, Family, following};
+use super::hash::Hash;
 use super::rows;
 use super::{Cursor as _, Published, View, guarded};
 use crate::batch::Batch;
@@ -46,7 +46,7 @@ pub(super) struct Scan {
 #[derive(Default)]
 struct Bits {
     words: OnceLock<Box<[AtomicU64]>>,
-    hasher: RandomState,
+    hash: Hash,
 }
 
 impl Filter {
@@ -154,7 +154,7 @@ impl Bits {
         let words = self.words.get_or_init(|| {
             (0..FILTER_BYTES / size_of::<u64>()).map(|_| AtomicU64::new(0)).collect()
         });
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash.of(key);
         let blocks = words.len() as u64 * u64::from(u64::BITS) / BLOCK_BITS;
         // The upper bits choose the block, and lower ones, nine at a time, bits in it.
         let block = (u128::from(hash) * u128::from(blocks)) >> u64::BITS;

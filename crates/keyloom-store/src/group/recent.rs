@@ -15,10 +15,10 @@
 //!     once neither pays for that nor pushes out what is read again.
 //! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::hash::Hash;
 use crate::batch::Batch;
 use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
 use crate::{Stamp, StoreError, Stored};
@@ -29,7 +29,7 @@ const CLASSES: usize = ROWS_BYTES_MAX / ROW_BYTES_MAX;
 /// Rows that were read more than once lately.
 pub(super) struct Recent {
     classes: Box<[Class]>,
-    hasher: RandomState,
+    hash: Hash,
 }
 
 /// What is known of the keys with the same hash. A cache line of its own: a row is found with two
@@ -49,7 +49,7 @@ struct Class {
 impl Recent {
     pub(super) fn new() -> Recent {
         let classes = (0..CLASSES).map(|_| Class::default()).collect();
-        Recent { classes, hasher: RandomState::new() }
+        Recent { classes, hash: Hash::default() }
     }
 
     /// The row of a key in the view with this number; `look` finds it in the view.
@@ -59,7 +59,7 @@ impl Recent {
         sequence: u64,
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
-        let hash = self.hasher.hash_one(key);
+        let hash = self.hash.of(key);
         let mark = (hash >> 32) as u32 | 1;
         let Some(class) = self.class(hash) else { return look() };
         if class.kept.load(Ordering::Relaxed) == mark
@@ -81,7 +81,7 @@ impl Recent {
     pub(super) fn follow(&self, batch: &Batch<'_>) {
         let sequence = batch.tip().sequence;
         for (key, _) in batch.slots() {
-            if let Some(class) = self.class(self.hasher.hash_one(key)) {
+            if let Some(class) = self.class(self.hash.of(key)) {
                 class.written.store(sequence, Ordering::Release);
             }
         }
@@ -226,7 +226,7 @@ mod tests {
     fn t3_a_row_that_is_read_once_pushes_out_nothing() {
         let (recent, row) = (Recent::new(), stored("value", 1));
         let same_class = |key: &u64| {
-            let [one, other] = [&key.to_be_bytes()[..], KEY].map(|it| recent.hasher.hash_one(it));
+            let [one, other] = [&key.to_be_bytes()[..], KEY].map(|it| recent.hash.of(it));
             one as usize % CLASSES == other as usize % CLASSES
         };
         for _ in 0..2 {
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn t4_a_class_that_is_in_use_is_left_alone() {
         let (recent, row) = (Recent::new(), stored("value", 1));
-        let class = recent.class(recent.hasher.hash_one(KEY)).unwrap();
+        let class = recent.class(recent.hash.of(KEY)).unwrap();
         let in_use = class.row.lock().unwrap();
         for _ in 0..3 {
             assert!(asked(&recent, KEY, 7, &row));
