@@ -28,7 +28,7 @@ pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
              reports the plan and its cost."
         }
         (Row::Memory, _) => {
-            "The engine's cache of 512 MiB is full, and commits and memtables come on top of it."
+            "The caches of 512 MiB are full, and commits and memtables come on top of them."
         }
         (Row::Disk, _) => {
             "Keyloom keeps the change of every commit, and redb leaves room in its pages; the \

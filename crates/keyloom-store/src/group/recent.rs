@@ -16,7 +16,7 @@
 //! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use super::hash::Hash;
 use crate::batch::Batch;
@@ -29,27 +29,36 @@ const CLASSES: usize = ROWS_BYTES_MAX / ROW_BYTES_MAX;
 /// Rows that were read more than once lately.
 pub(super) struct Recent {
     classes: Box<[Class]>,
+    /// Apart from the classes and small, so that the caches of the processor hold them: who looks
+    /// for what is not kept need not look any further.
+    marks: Box<[Marks]>,
     hash: Hash,
 }
 
-/// What is known of the keys with the same hash. A cache line of its own: a row is found with two
-/// looks into the memory, here and at the row.
+/// What is known of the keys with the same hash. It never lies in two cache lines: a row is found
+/// with two looks into the memory, here and at the row.
 #[derive(Default)]
-#[repr(align(64))]
+#[repr(align(32))]
 struct Class {
     /// The last commit that wrote one of them.
     written: AtomicU64,
-    /// A mark of the one that was read last.
-    read: AtomicU32,
-    /// A mark of the one whose row is kept: who looks for another one need not look at the row.
-    kept: AtomicU32,
     row: Mutex<Option<Box<[u8]>>>,
+}
+
+/// Further bits of the hashes of two keys of a class.
+#[derive(Default)]
+struct Marks {
+    /// Of the one whose row is kept.
+    kept: AtomicU16,
+    /// Of the one that was read last.
+    read: AtomicU16,
 }
 
 impl Recent {
     pub(super) fn new() -> Recent {
         let classes = (0..CLASSES).map(|_| Class::default()).collect();
-        Recent { classes, hash: Hash::default() }
+        let marks = (0..CLASSES).map(|_| Marks::default()).collect();
+        Recent { classes, marks, hash: Hash::default() }
     }
 
     /// The row of a key in the view with this number; `look` finds it in the view.
@@ -60,19 +69,21 @@ impl Recent {
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
-        let mark = (hash >> 32) as u32 | 1;
-        let Some(class) = self.class(hash) else { return look() };
-        if class.kept.load(Ordering::Relaxed) == mark
+        let mark = (hash >> 48) as u16 | 1;
+        let (Some(marks), Some(class)) = (self.marks.get(place(hash)), self.class(hash)) else {
+            return look();
+        };
+        if marks.kept.load(Ordering::Relaxed) == mark
             && let Some(stored) = class.find(key, sequence)
         {
             return Ok(Some(stored));
         }
         let found = look()?;
         if let Some(stored) = &found
-            && class.read.swap(mark, Ordering::Relaxed) == mark
+            && marks.read.swap(mark, Ordering::Relaxed) == mark
             && class.keep(key, sequence, stored)
         {
-            class.kept.store(mark, Ordering::Relaxed);
+            marks.kept.store(mark, Ordering::Relaxed);
         }
         Ok(found)
     }
@@ -88,8 +99,12 @@ impl Recent {
     }
 
     fn class(&self, hash: u64) -> Option<&Class> {
-        self.classes.get(hash as usize % CLASSES)
+        self.classes.get(place(hash))
     }
+}
+
+fn place(hash: u64) -> usize {
+    hash as usize % CLASSES
 }
 
 impl Class {
@@ -227,7 +242,7 @@ mod tests {
         let (recent, row) = (Recent::new(), stored("value", 1));
         let same_class = |key: &u64| {
             let [one, other] = [&key.to_be_bytes()[..], KEY].map(|it| recent.hash.of(it));
-            one as usize % CLASSES == other as usize % CLASSES
+            place(one) == place(other)
         };
         for _ in 0..2 {
             asked(&recent, KEY, 7, &row);
