@@ -9,8 +9,9 @@
 //!     the number of the view that it was read from, and holds as long as its key was not written
 //!     since: for each class of keys the last commit that wrote one of them is noted, before its
 //!     view is published.
-//! T2: Each class keeps one row of [`ROW_BYTES_MAX`] bytes at most, so all of them together take
-//!     [`ROWS_BYTES_MAX`].
+//! T2: There is one place for each class, with a row of [`ROW_BYTES_MAX`] bytes at most, so all of
+//!     them together take [`ROWS_BYTES_MAX`]. The row of a key lies in the place of its class or in
+//!     the one beside it: two hot rows of one class find room.
 //! T3: A row is kept when it is read again before another one of its class is. Who reads everything
 //!     once neither pays for that nor pushes out what is read again.
 //! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
@@ -45,13 +46,23 @@ struct Class {
     row: Mutex<Option<Box<[u8]>>>,
 }
 
-/// Further bits of the hashes of two keys of a class.
+/// Further bits of the hashes of two keys; [`NONE`] of no key.
 #[derive(Default)]
 struct Marks {
-    /// Of the one whose row is kept.
+    /// Of the key whose row lies here.
     kept: AtomicU16,
-    /// Of the one that was read last.
+    /// Of the key of this class that was read last.
     read: AtomicU16,
+}
+
+const NONE: u16 = 0;
+
+/// A row that is to be kept.
+struct Row<'a> {
+    key: &'a [u8],
+    stored: &'a Stored,
+    /// The number of the view that it was read from.
+    sequence: u64,
 }
 
 impl Recent {
@@ -70,20 +81,20 @@ impl Recent {
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
         let mark = (hash >> 48) as u16 | 1;
-        let (Some(marks), Some(class)) = (self.marks.get(place(hash)), self.class(hash)) else {
-            return look();
-        };
-        if marks.kept.load(Ordering::Relaxed) == mark
-            && let Some(stored) = class.find(key, sequence)
-        {
-            return Ok(Some(stored));
+        let last_write =
+            || self.classes.get(place(hash)).map(|it| it.written.load(Ordering::Acquire));
+        for (marks, class) in self.places(hash) {
+            if marks.kept.load(Ordering::Relaxed) == mark
+                && let Some(stored) = class.find(key, sequence, last_write)
+            {
+                return Ok(Some(stored));
+            }
         }
         let found = look()?;
         if let Some(stored) = &found
-            && marks.read.swap(mark, Ordering::Relaxed) == mark
-            && class.keep(key, sequence, stored)
+            && self.is_read_again(hash, mark)
         {
-            marks.kept.store(mark, Ordering::Relaxed);
+            self.keep(hash, mark, Row { key, stored, sequence });
         }
         Ok(found)
     }
@@ -101,6 +112,32 @@ impl Recent {
     fn class(&self, hash: u64) -> Option<&Class> {
         self.classes.get(place(hash))
     }
+
+    /// Whether the last key of its class that was read is this one; from now on it is.
+    fn is_read_again(&self, hash: u64, mark: u16) -> bool {
+        let marks = self.marks.get(place(hash));
+        marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
+    }
+
+    /// Keeps a row where it was, or where none is, or in place of the one in its class.
+    fn keep(&self, hash: u64, mark: u16, row: Row<'_>) {
+        let holds = |mark: u16| {
+            let mut places = self.places(hash);
+            places.find(|(marks, _)| marks.kept.load(Ordering::Relaxed) == mark)
+        };
+        let place = holds(mark).or_else(|| holds(NONE)).or_else(|| self.places(hash).next());
+        if let Some((marks, class)) = place
+            && class.keep(row)
+        {
+            marks.kept.store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Where the row of a key may be: in its class, or in the one beside it.
+    fn places(&self, hash: u64) -> impl Iterator<Item = (&Marks, &Class)> {
+        let places = [place(hash), place(hash) ^ 1].into_iter();
+        places.filter_map(|place| Some((self.marks.get(place)?, self.classes.get(place)?)))
+    }
 }
 
 fn place(hash: u64) -> usize {
@@ -108,7 +145,13 @@ fn place(hash: u64) -> usize {
 }
 
 impl Class {
-    fn find(&self, key: &[u8], sequence: u64) -> Option<Stored> {
+    /// The row of a key, if it is here and as the view with this number shows it.
+    fn find(
+        &self,
+        key: &[u8],
+        sequence: u64,
+        last_write: impl FnOnce() -> Option<u64>,
+    ) -> Option<Stored> {
         let row = self.row.try_lock().ok()?;
         let (read_at, rest) = row.as_deref()?.split_first_chunk()?;
         let (stamp, rest) = rest.split_first_chunk()?;
@@ -117,13 +160,13 @@ impl Class {
             let (own, value) = rest.split_at_checked(u16::from_be_bytes(*key_len).into())?;
             (own == key).then_some(value)
         })?;
-        let is_shown = stamp <= sequence
-            && self.written.load(Ordering::Acquire) <= u64::from_be_bytes(*read_at);
+        let is_shown = stamp <= sequence && last_write()? <= u64::from_be_bytes(*read_at);
         is_shown.then(|| Stored { value: value.to_vec(), stamp: Stamp(stamp) })
     }
 
     /// Keeps a row, unless it is too large or the class is in use.
-    fn keep(&self, key: &[u8], sequence: u64, stored: &Stored) -> bool {
+    fn keep(&self, row: Row<'_>) -> bool {
+        let Row { key, stored, sequence } = row;
         let Ok(key_len) = u16::try_from(key.len()) else { return false };
         let head = [sequence.to_be_bytes(), stored.stamp.0.to_be_bytes()];
         let parts = [head.as_flattened(), &key_len.to_be_bytes(), key, &stored.value];
@@ -240,20 +283,43 @@ mod tests {
     #[test]
     fn t3_a_row_that_is_read_once_pushes_out_nothing() {
         let (recent, row) = (Recent::new(), stored("value", 1));
-        let same_class = |key: &u64| {
-            let [one, other] = [&key.to_be_bytes()[..], KEY].map(|it| recent.hash.of(it));
-            place(one) == place(other)
-        };
         for _ in 0..2 {
             asked(&recent, KEY, 7, &row);
         }
-        let others: Vec<u64> = (0..).filter(same_class).take(2).collect();
+        let others = neighbours(&recent);
         for _ in 0..2 {
             for other in &others {
-                assert!(asked(&recent, &other.to_be_bytes(), 7, &stored("other", 1)));
+                assert!(asked(&recent, other, 7, &stored("other", 1)));
             }
         }
         assert!(!asked(&recent, KEY, 7, &row));
+    }
+
+    #[test]
+    fn t2_two_rows_of_one_class_find_room_and_a_third_takes_the_place_of_one() {
+        let (recent, row) = (Recent::new(), stored("value", 1));
+        let [second, third] = neighbours(&recent);
+        for key in [KEY, &second, &third] {
+            for _ in 0..2 {
+                assert!(asked(&recent, key, 7, &row));
+            }
+            assert!(!asked(&recent, key, 7, &row));
+        }
+        let kept = [KEY, &second, &third].map(|key| !asked(&recent, key, 7, &row));
+        assert_eq!(kept.iter().filter(|kept| **kept).count(), 2);
+        // What is written is read from the view, wherever it lies.
+        for (sequence, key) in (8..).zip([KEY, &second, &third]) {
+            write(&recent, key, sequence);
+            assert!(asked(&recent, key, sequence, &stored("new", sequence)));
+        }
+    }
+
+    /// Two keys of the class of [`KEY`].
+    fn neighbours(recent: &Recent) -> [Vec<u8>; 2] {
+        let keys = (0_u64..).map(|number| number.to_be_bytes().to_vec());
+        let class = place(recent.hash.of(KEY));
+        let mut keys = keys.filter(|key| place(recent.hash.of(key)) == class);
+        [keys.next().unwrap(), keys.next().unwrap()]
     }
 
     #[test]
