@@ -19,8 +19,8 @@
 //!     only known again once it is opened again.
 //!
 //! Readers wait for nobody: they clone the published view. What is read again and again they find
-//! beside the engine (`recent`). A view keeps what it shows alive in the
-//! engine (old pages, old tables), so long work should page through short snapshots.
+//! beside the engine (`recent`). A view keeps what it shows alive in the engine (old pages, old
+//! tables), so long work should page through short snapshots.
 
 mod ends;
 mod filter;

@@ -24,7 +24,7 @@ use crate::batch::Batch;
 use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
 use crate::{Stamp, StoreError, Stored};
 
-/// A row is good for some ten thousand commits to other keys.
+/// How many classes of keys there are: a row is good for some thousand commits to other keys.
 const CLASSES: usize = ROWS_BYTES_MAX / ROW_BYTES_MAX;
 
 /// Rows that were read more than once lately.
@@ -81,8 +81,7 @@ impl Recent {
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
         let mark = (hash >> 48) as u16 | 1;
-        let last_write =
-            || self.classes.get(place(hash)).map(|it| it.written.load(Ordering::Acquire));
+        let last_write = || self.class(hash).map(|class| class.written.load(Ordering::Acquire));
         for (marks, class) in self.places(hash) {
             if marks.kept.load(Ordering::Relaxed) == mark
                 && let Some(stored) = class.find(key, sequence, last_write)
