@@ -54,11 +54,8 @@ pub const ROW_BYTES_MAX: usize = 1 << 10;
 /// looked for in vain, and with ten million one in twenty-five.
 pub const FILTER_BYTES: usize = 8 << 20;
 
-/// Most keys of a family that the filter takes: more would fill it.
-pub const FILTER_KEYS_MAX: usize = 16 << 20;
-
 /// Most bytes that are read for the keys of a family, once after a store was opened and beside
-/// everything else: a second or two.
+/// everything else. It bounds the keys, too: too many would only fill the filter.
 pub const FILTER_SCAN_BYTES_MAX: usize = 1 << 30;
 
 /// The limits of the memory store and of the embedded stores.

@@ -8,8 +8,8 @@
 //!     was taken up by the scan, those that came later by the writer. So a key with a bit that is
 //!     not set is absent. A key whose bits are all set may be there: it is looked for.
 //! F2: The bits of deleted keys stay, until the store is opened again.
-//! F3: A family is given up if it has more than [`FILTER_KEYS_MAX`] keys, or if reading them means
-//!     to read more than [`FILTER_SCAN_BYTES_MAX`].
+//! F3: A family is given up if reading its keys means to read more than
+//!     [`FILTER_SCAN_BYTES_MAX`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ use super::hash::Hash;
 use super::rows;
 use super::{Cursor as _, Published, View, guarded};
 use crate::batch::Batch;
-use crate::limits::{FILTER_BYTES, FILTER_KEYS_MAX, FILTER_SCAN_BYTES_MAX};
+use crate::limits::{FILTER_BYTES, FILTER_SCAN_BYTES_MAX};
 use crate::{Direction, StoreError};
 
 /// A cache line: all bits of a key lie in one.
@@ -86,11 +86,10 @@ impl Scan {
     /// none is `published`, if the family is too large (F3), or after an error.
     pub(super) fn run<V: View>(&self, published: impl Fn() -> Option<Arc<Published<V>>>) {
         let Some(end) = following(self.family) else { return };
-        let (mut from, mut keys, mut bytes) = (self.family.to_vec(), 0, 0);
-        while keys <= FILTER_KEYS_MAX && bytes <= FILTER_SCAN_BYTES_MAX {
+        let (mut from, mut bytes) = (self.family.to_vec(), 0);
+        while bytes <= FILTER_SCAN_BYTES_MAX {
             let Some(published) = published() else { return };
             let Ok(part) = self.read(&published.view, &from, &end) else { return };
-            keys += part.keys;
             bytes += part.bytes;
             match part.next {
                 Some(next) => from = next,

@@ -1,5 +1,5 @@
 //! Rows that were read more than once lately: what many ask for is found without a walk through the
-//! engine, and costs the same however much else is stored.
+//! engine, in as many steps however much else is stored.
 //!
 //! ```text
 //! row = sequence u64 | stamp u64 | length of the key u16 | key | value        in one allocation
