@@ -11,7 +11,6 @@ use fjall::{
 };
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Durability, Engine, Rows, View, WriteError};
-use keyloom_store::limits::ROWS_BYTES_MAX;
 use keyloom_store::{Direction, StoreError};
 
 use crate::settings;
@@ -37,8 +36,7 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 }
 
 fn open(path: &Path) -> Result<(Keyspace, Database), StoreError> {
-    let cache_bytes = settings::CACHE_BYTES - ROWS_BYTES_MAX;
-    let database = settings::database(path, cache_bytes).open().map_err(store_error)?;
+    let database = settings::database(path).open().map_err(store_error)?;
     let rows = database.keyspace(ROWS, settings::keyspace).map_err(store_error)?;
     Ok((rows, database))
 }

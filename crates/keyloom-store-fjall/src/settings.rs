@@ -5,9 +5,8 @@ use std::thread;
 
 use fjall::{AbstractTree, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOptions};
 
-/// How much of the data is kept in memory: blocks of tables, and rows that are read again and again
-/// (see `keyloom_store::group`).
-pub const CACHE_BYTES: usize = 512 << 20;
+/// How many bytes of tables are kept in memory.
+const CACHE_BYTES: u64 = 512 << 20;
 
 /// How much is collected in memory before it becomes a table.
 const MEMTABLE_BYTES: u64 = 60 << 20;
@@ -24,10 +23,10 @@ const WORKERS_MIN: usize = 2;
 /// Most threads that write and merge tables.
 const WORKERS_MAX: usize = 4;
 
-/// The database in a folder, of which so many bytes of blocks are kept in memory.
-pub fn database(path: &Path, cache_bytes: usize) -> DatabaseBuilder<Database> {
+/// The database in a folder.
+pub fn database(path: &Path) -> DatabaseBuilder<Database> {
     Database::builder(path)
-        .cache_size(cache_bytes as u64)
+        .cache_size(CACHE_BYTES)
         .max_journaling_size(JOURNAL_BYTES)
         .worker_threads(workers())
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
-use keyloom_store::limits::ROWS_BYTES_MAX;
 use keyloom_store::{Direction, StoreError};
 use redb::{
     Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase, StorageError, TableDefinition,
@@ -49,7 +48,7 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 impl RedbEngine {
     pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, StoreError> {
         let database = Database::builder()
-            .set_cache_size(CACHE_BYTES - ROWS_BYTES_MAX)
+            .set_cache_size(CACHE_BYTES)
             .open(path)
             .map_err(open_error)?;
         Ok(RedbEngine { open: Arc::new(Open { database, _folder: folder }) })

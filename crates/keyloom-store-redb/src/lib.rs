@@ -31,8 +31,7 @@ use engine::RedbEngine;
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "redb";
 
-/// How much of the data is kept in memory: pages of the file, and rows that are read again and
-/// again (see `keyloom_store::group`).
+/// How many bytes of the file are kept in memory.
 pub const CACHE_BYTES: usize = 512 << 20;
 
 /// Up to this size a file is verified when it is opened: a fraction of a second at most.

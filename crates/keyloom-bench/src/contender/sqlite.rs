@@ -1,14 +1,15 @@
 //! SQLite as an application would use it: one table, the same indexes, prepared statements.
 //!
 //! Q1: It gets the better of what is open to it: a lone writer uses its connection directly, many
-//!     share a writer thread with one transaction for all that wait; write-ahead log, the same
-//!     cache as the others, identities as 16 bytes.
+//!     share a writer thread with one transaction for all that wait; write-ahead log, as
+//!     much cache as Keyloom has altogether, identities as 16 bytes.
 //! Q2: It keeps no change feed and no counter, so it writes less than Keyloom does.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use keyloom_store::limits::ROWS_BYTES_MAX;
 use rusqlite::{CachedStatement, Connection, Params, Row, Statement, Transaction, params};
 
 use super::raw::Group;
@@ -134,7 +135,8 @@ impl Contender for Sqlite {
 fn connect(path: &Path) -> Outcome<Connection> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    let cache_kib = i64::try_from(keyloom_store_redb::CACHE_BYTES / 1024)?;
+    let cache_bytes = keyloom_store_redb::CACHE_BYTES + ROWS_BYTES_MAX;
+    let cache_kib = i64::try_from(cache_bytes / 1024)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     Ok(connection)
 }

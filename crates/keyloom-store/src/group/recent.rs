@@ -10,8 +10,8 @@
 //!     since: for each class of keys the last commit that wrote one of them is noted, before its
 //!     view is published.
 //! T2: There is one place for each class, with a row of [`ROW_BYTES_MAX`] bytes at most, so all of
-//!     them together take [`ROWS_BYTES_MAX`]. The row of a key lies in the place of its class or in
-//!     the one beside it: two hot rows of one class find room.
+//!     them together take [`ROWS_BYTES_MAX`]. Four classes share their places: hot rows of one
+//!     class find room beside each other.
 //! T3: A row is kept when it is read again before another one of its class is. Who reads everything
 //!     once neither pays for that nor pushes out what is read again.
 //! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
@@ -56,6 +56,9 @@ struct Marks {
 }
 
 const NONE: u16 = 0;
+
+/// How many classes share their places. Their marks lie in one cache line.
+const WAYS: usize = 4;
 
 /// A row that is to be kept.
 struct Row<'a> {
@@ -118,13 +121,14 @@ impl Recent {
         marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
     }
 
-    /// Keeps a row where it was, or where none is, or in place of the one in its class.
+    /// Keeps a row where it was, or where none is, or in place of any other one.
     fn keep(&self, hash: u64, mark: u16, row: Row<'_>) {
         let holds = |mark: u16| {
             let mut places = self.places(hash);
             places.find(|(marks, _)| marks.kept.load(Ordering::Relaxed) == mark)
         };
-        let place = holds(mark).or_else(|| holds(NONE)).or_else(|| self.places(hash).next());
+        let any = || self.places(hash).nth(usize::from(mark >> 1) % WAYS);
+        let place = holds(mark).or_else(|| holds(NONE)).or_else(any);
         if let Some((marks, class)) = place
             && class.keep(row)
         {
@@ -132,9 +136,9 @@ impl Recent {
         }
     }
 
-    /// Where the row of a key may be: in its class, or in the one beside it.
+    /// Where the row of a key may be: in its class, or in one of those beside it.
     fn places(&self, hash: u64) -> impl Iterator<Item = (&Marks, &Class)> {
-        let places = [place(hash), place(hash) ^ 1].into_iter();
+        let places = (0..WAYS).map(move |way| place(hash) ^ way);
         places.filter_map(|place| Some((self.marks.get(place)?, self.classes.get(place)?)))
     }
 }
@@ -295,30 +299,30 @@ mod tests {
     }
 
     #[test]
-    fn t2_two_rows_of_one_class_find_room_and_a_third_takes_the_place_of_one() {
+    fn t2_rows_of_one_class_find_room_and_one_too_many_takes_the_place_of_one() {
         let (recent, row) = (Recent::new(), stored("value", 1));
-        let [second, third] = neighbours(&recent);
-        for key in [KEY, &second, &third] {
+        let keys: Vec<_> = [KEY.to_vec()].into_iter().chain(neighbours(&recent)).collect();
+        assert_eq!(keys.len(), WAYS + 1);
+        for key in &keys {
             for _ in 0..2 {
                 assert!(asked(&recent, key, 7, &row));
             }
             assert!(!asked(&recent, key, 7, &row));
         }
-        let kept = [KEY, &second, &third].map(|key| !asked(&recent, key, 7, &row));
-        assert_eq!(kept.iter().filter(|kept| **kept).count(), 2);
+        let kept = keys.iter().filter(|key| !asked(&recent, key, 7, &row));
+        assert_eq!(kept.count(), WAYS);
         // What is written is read from the view, wherever it lies.
-        for (sequence, key) in (8..).zip([KEY, &second, &third]) {
+        for (sequence, key) in (8..).zip(&keys) {
             write(&recent, key, sequence);
             assert!(asked(&recent, key, sequence, &stored("new", sequence)));
         }
     }
 
-    /// Two keys of the class of [`KEY`].
-    fn neighbours(recent: &Recent) -> [Vec<u8>; 2] {
+    /// Keys of the class of [`KEY`], as many as find room.
+    fn neighbours(recent: &Recent) -> Vec<Vec<u8>> {
         let keys = (0_u64..).map(|number| number.to_be_bytes().to_vec());
         let class = place(recent.hash.of(KEY));
-        let mut keys = keys.filter(|key| place(recent.hash.of(key)) == class);
-        [keys.next().unwrap(), keys.next().unwrap()]
+        keys.filter(|key| place(recent.hash.of(key)) == class).take(WAYS).collect()
     }
 
     #[test]

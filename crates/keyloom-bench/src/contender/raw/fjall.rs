@@ -30,7 +30,7 @@ impl RawFjall {
     /// Opens or creates the database.
     pub(crate) fn open(folder: &Path, promise: Promise) -> Outcome<RawFjall> {
         let path = folder.join("raw.fjall");
-        let database = settings::database(&path, settings::CACHE_BYTES).open()?;
+        let database = settings::database(&path).open()?;
         let rows = database.keyspace("rows", settings::keyspace)?;
         let (documents, changes) = (AtomicI64::new(0), AtomicU64::new(last_change(&rows)?));
         let open = Arc::new(Open { database, rows, documents, changes });
