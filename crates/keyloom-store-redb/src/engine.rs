@@ -47,10 +47,8 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 
 impl RedbEngine {
     pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, StoreError> {
-        let database = Database::builder()
-            .set_cache_size(CACHE_BYTES)
-            .open(path)
-            .map_err(open_error)?;
+        let database =
+            Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)?;
         Ok(RedbEngine { open: Arc::new(Open { database, _folder: folder }) })
     }
 }

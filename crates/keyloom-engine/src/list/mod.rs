@@ -50,7 +50,7 @@ pub struct List {
     /// document may be gone; otherwise its place in the order is looked up, so a document that is
     /// gone is an error that says to send `next`, which always works.
     pub start_after: Option<String>,
-    /// The most documents of the page. With 0 the list is planned and nothing is read.
+    /// The most documents of the page, one at least; [`PAGE_LIMIT_DEFAULT`] if `None`.
     pub limit: Option<usize>,
     /// Allows a scan that reads at most so many keys for the page and tests them, if no key serves
     /// the list.
@@ -148,7 +148,7 @@ impl Engine {
         let items = documents(collection, found.hits)?;
         let items_length = u64::try_from(items.len()).unwrap_or(u64::MAX);
         let limit = u64::try_from(request.limit).unwrap_or(u64::MAX);
-        let is_all = is_first && next.is_none() && limit > 0;
+        let is_all = is_first && next.is_none();
         Ok(Listed {
             items,
             items_length,

@@ -9,7 +9,7 @@ use crate::access::Reach;
 use crate::catalog::Collection;
 use crate::document::{Facts, HeadRecord, Record, path_keys};
 use crate::error::Error;
-use crate::query::{Candidate, Plan, Position, Reader, is_chain, is_cursor, read_cursor};
+use crate::query::{Candidate, Plan, Position, Reader, Stretch, is_chain, is_cursor, read_cursor};
 
 /// The position of a `next`, or of a document by its key.
 pub(super) async fn position(
@@ -27,23 +27,40 @@ pub(super) async fn position(
         Error::invalid(format!("start_after is neither a key nor a `next`: {error}"))
     })?;
     let document = collection.key.pack(&values)?;
-    let Some(stretch) = plan.course.stretches.first() else {
+    let stretches = &plan.course.stretches;
+    if stretches.is_empty() {
         // Nothing can match, so any position will do.
         return Ok(Position::Key(document));
-    };
-    let candidate = Candidate::of(collection, stretch.at);
-    let candidate = candidate.expect("a plan is run with the collection that it was made for");
-    let key = match derived(collection, &candidate, &values)? {
-        Some(key) => key,
-        None => {
-            let asked = Asked { readable, document: &document, text };
-            looked_up(reader, plan, &candidate, asked).await?
-        }
-    };
-    if is_chain(plan) {
-        return Ok(Position::Key(key));
     }
-    Ok(Position::Tail { tail: stretch.tail(&key).to_vec(), document })
+    let mut is_told = true;
+    for stretch in stretches {
+        match derived(collection, &candidate_of(collection, stretch), &values)? {
+            Some(key) if is_chain(plan) => return Ok(Position::Key(key)),
+            Some(key) if stretch.binds(&key) => {
+                return Ok(Position::Tail { tail: stretch.tail(&key).to_vec(), document });
+            }
+            Some(_) => {}
+            None => is_told = false,
+        }
+    }
+    if is_told {
+        return Err(elsewhere(text));
+    }
+    let (stretch, key) =
+        looked_up(reader, plan, Asked { readable, document: &document, text }).await?;
+    Ok(match is_chain(plan) {
+        true => Position::Key(key),
+        false => Position::Tail { tail: stretch.tail(&key).to_vec(), document },
+    })
+}
+
+fn candidate_of<'c>(collection: &'c Collection, stretch: &Stretch) -> Candidate<'c> {
+    let candidate = Candidate::of(collection, stretch.at);
+    candidate.expect("a plan is run with the collection that it was made for")
+}
+
+fn elsewhere(text: &str) -> Error {
+    Error::invalid(format!("start_after: `{text}` does not belong to this list"))
 }
 
 /// The beginning of the document's key under a path, up to where it names the document; `None` if
@@ -56,14 +73,15 @@ fn derived(
     let key = &collection.key;
     let mut known = Vec::with_capacity(candidate.path.sources.len());
     let mut missing: Vec<_> = key.sources.clone();
-    for (component, source) in candidate.components() {
+    for (at, (component, source)) in candidate.components().enumerate() {
         if missing.is_empty() {
             break;
         }
         let place = key.sources.iter().position(|filled| *filled == source);
         let Some(value) = place.and_then(|place| values.get(place)) else { return Ok(None) };
         known.push(component.value_of(value));
-        missing.retain(|wanted| *wanted != source || candidate.place_of(source).is_none());
+        // A part of a value, or its bucket, does not name the document.
+        missing.retain(|wanted| *wanted != source || candidate.place_of(source) != Some(at));
     }
     let span = candidate.path.template.span(&known, &Tail::All);
     let span = span.map_err(|error| Error::invalid(error.to_string()))?;
@@ -82,13 +100,12 @@ struct Asked<'a> {
     text: &'a str,
 }
 
-/// The key of the stored document under a path.
-async fn looked_up(
+/// The first range that holds a key of the stored document, and that key.
+async fn looked_up<'p>(
     reader: &mut Reader<'_>,
-    plan: &Plan,
-    candidate: &Candidate<'_>,
+    plan: &'p Plan,
     asked: Asked<'_>,
-) -> Result<Vec<u8>, Error> {
+) -> Result<(&'p Stretch, Vec<u8>), Error> {
     let Asked { readable, document, text } = asked;
     reader.cost.documents_read += 1;
     let mut stored = reader.snapshot.get(document).await?;
@@ -105,10 +122,13 @@ async fn looked_up(
     };
     let head = HeadRecord::decode(&stored.value)?;
     let record = Record::stored(reader.collection, head.data)?;
-    let keys = path_keys(candidate.path, &record, &Facts::from(head))?;
-    let in_ranges =
-        |key: &Vec<u8>| plan.course.stretches.iter().any(|stretch| stretch.range.contains(key));
-    keys.into_iter().find(in_ranges).ok_or_else(|| {
-        Error::invalid(format!("start_after: `{text}` does not belong to this list"))
-    })
+    let facts = Facts::from(head);
+    for stretch in &plan.course.stretches {
+        let candidate = candidate_of(reader.collection, stretch);
+        let keys = path_keys(candidate.path, &record, &facts)?;
+        if let Some(key) = keys.into_iter().find(|key| stretch.range.contains(key)) {
+            return Ok((stretch, key));
+        }
+    }
+    Err(elsewhere(text))
 }

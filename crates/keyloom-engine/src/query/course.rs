@@ -80,6 +80,11 @@ impl Stretch {
         self.extent.bound.len()
     }
 
+    /// Whether a key begins with what is bound.
+    pub(crate) fn binds(&self, key: &[u8]) -> bool {
+        self.range.from.get(..self.bound_bytes).is_some_and(|bound| key.starts_with(bound))
+    }
+
     /// What follows the bound components in a key of this range.
     pub(crate) fn tail<'k>(&self, key: &'k [u8]) -> &'k [u8] {
         key.get(self.bound_bytes..).unwrap_or_default()

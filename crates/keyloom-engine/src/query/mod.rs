@@ -48,7 +48,7 @@ pub use plan::{Plan, PlanRange, ScanNote};
 
 pub(crate) use candidate::Candidate;
 pub(crate) use choose::plan;
-pub(crate) use course::is_chain;
+pub(crate) use course::{Stretch, is_chain};
 pub(crate) use cursor::{
     Position, is_cursor, read_cursor, read_list_cursor, write_cursor, write_list_cursor,
 };
@@ -68,8 +68,7 @@ pub struct Query {
     pub any: Vec<Filter>,
     /// The order of the results; without one, the order of the keys that serve the query.
     pub order: Option<OrderBy>,
-    /// The most results of the page; [`PAGE_LIMIT_DEFAULT`] if `None`. With 0 the query is
-    /// planned, nothing is read, and the page is empty and without a `next`.
+    /// The most results of the page, one at least; [`PAGE_LIMIT_DEFAULT`] if `None`.
     pub limit: Option<usize>,
     /// The `next` of the page before.
     pub after: Option<String>,

@@ -192,7 +192,7 @@ impl Course {
 fn keys_read_max(course: &Course, limit: usize) -> u64 {
     let ranges = course.stretches.len();
     let max = match course.mode {
-        _ if limit == 0 || ranges == 0 => 0,
+        _ if ranges == 0 => 0,
         _ if course.residue.is_some() || course.once => course.budget(limit),
         // Each candidate but the one ahead may find an earlier key.
         _ if course.probe.is_some() => 2 * limit + 1,

@@ -16,7 +16,7 @@ use super::{Filter, OrderBy, Query, Sort, Test};
 use crate::access::Reach;
 use crate::catalog::{CREATED_AT, Collection, OWNER, Source, UPDATED_AT, scalar};
 use crate::error::Error;
-use crate::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, SCAN_BUDGET_MAX};
+use crate::limits::{PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, RANGES_MAX, SCAN_BUDGET_MAX};
 
 /// What is asked, with types.
 #[derive(Clone, Debug)]
@@ -53,6 +53,10 @@ impl Request {
             filter: read_filter(collection, filter)?,
             any: match any.as_slice() {
                 [] => None,
+                any if any.len() > RANGES_MAX => {
+                    let what = "alternatives of `any`".to_owned();
+                    return Err(Error::LimitExceeded { what, found: any.len(), max: RANGES_MAX });
+                }
                 any => {
                     let branches: Result<Vec<_>, _> =
                         any.iter().map(|filter| read_filter(collection, filter)).collect();

@@ -56,8 +56,16 @@ pub(super) fn refuse(
         return Refusal::NoIndex { reason, suggest, keys_per_write: 1 };
     }
     let drafts = drafts(collection, candidates, request, branches);
+    // Branches that ask for the same fields are served by the same template.
+    let mut spelled: Vec<(usize, String)> = Vec::new();
+    for (place, draft) in drafts.iter().enumerate() {
+        let text = spell(collection, draft);
+        if spelled.iter().all(|(_, known)| *known != text) {
+            spelled.push((place, text));
+        }
+    }
     let indexes: Option<Vec<Index>> =
-        drafts.iter().map(|draft| imagine(collection, &spell(collection, draft))).collect();
+        spelled.iter().map(|(_, text)| imagine(collection, text)).collect();
     let indexes = indexes.unwrap_or_default();
     let imagined: Vec<Candidate<'_>> = indexes
         .iter()
@@ -67,7 +75,7 @@ pub(super) fn refuse(
     if !served(&imagined) {
         return Refusal::Invalid(Error::invalid(unservable(collection, request, branches)));
     }
-    // What is declared already, or serves several branches, is needed once at most.
+    // What is declared already is not needed.
     let mut kept: Vec<usize> = (0..imagined.len()).collect();
     for place in 0..imagined.len() {
         let others: Vec<Candidate<'_>> = kept
@@ -80,13 +88,16 @@ pub(super) fn refuse(
         }
     }
     let missing = kept.first().copied().unwrap_or_default();
-    let branch = branches.get(missing).or(branches.first());
-    let (Some(draft), Some(branch)) = (drafts.get(missing), branch) else {
+    let Some((place, suggest)) = spelled.into_iter().nth(missing) else {
+        return Refusal::Invalid(Error::invalid(unservable(collection, request, branches)));
+    };
+    let branch = branches.get(place).or(branches.first());
+    let (Some(draft), Some(branch)) = (drafts.get(place), branch) else {
         return Refusal::Invalid(Error::invalid(unservable(collection, request, branches)));
     };
     Refusal::NoIndex {
         reason: reason(collection, request, branch, &draft.parts),
-        suggest: spell(collection, draft),
+        suggest,
         keys_per_write: keys_per_write(collection, &draft.parts),
     }
 }

@@ -1,6 +1,7 @@
 //! The list matcher: expressions on keys and descriptions, times, owners, orders, pages.
 
 use keyloom_engine::{Actor, Error, List, ListField, ListOrder, Sort, TimeMatcher, literal};
+use pollster::block_on;
 use serde_json::json;
 
 use crate::database::{Database, ulid};
@@ -385,4 +386,80 @@ fn an_order_that_no_key_has_is_refused_with_the_template() {
     );
     database.apply(&format!("{VOTES}\nadded = \"{}\"\n", refused.suggest));
     assert_eq!(database.list("votes", &list).items_length, 72);
+}
+
+/// The keys of all pages of three, where each begins behind the last key of the one before.
+fn followed_by_key(database: &Database, actor: &Actor, mut list: List) -> Vec<String> {
+    let mut found = Vec::new();
+    list.limit = Some(3);
+    for _ in 0..100 {
+        let page = block_on(database.engine.list(actor, "notes", &list)).unwrap();
+        found.extend(page.items.into_iter().map(|document| document.key));
+        match page.next {
+            None => return found,
+            Some(_) => list.start_after = found.last().cloned(),
+        }
+    }
+    panic!("the list does not end: {found:?}");
+}
+
+#[test]
+fn a_page_follows_a_key_in_whichever_bucket_it_lies() {
+    let database = Database::open(
+        r#"
+        [collections.notes]
+        key = "{id}"
+        [collections.notes.fields]
+        id = { type = "id", required = true }
+        [collections.notes.indexes]
+        spread = "notes:spread:{id shard 16}:{@created_at desc}:{id}"
+        "#,
+    );
+    let mut expected = Vec::new();
+    for number in 0..60 {
+        database.clock.set(1000 + 10 * number);
+        expected.push(database.put("notes", &json!({"id": format!("n{number}")})));
+    }
+    expected.reverse();
+    let newest = List { order: order(ListField::CreatedAt, Sort::Descending), ..List::default() };
+    assert_eq!(followed_by_key(&database, &Actor::Local, newest), expected);
+}
+
+#[test]
+fn a_page_of_own_documents_follows_a_key_by_whichever_field_it_is_his() {
+    let database = Database::open(
+        r#"
+        [collections.notes]
+        key = "{id}"
+        access = { read = "managed", write = "managed", subjects = ["author", "reader"] }
+        [collections.notes.fields]
+        id     = { type = "id", required = true }
+        author = { type = "id", required = true }
+        reader = { type = "id", required = true }
+        [collections.notes.indexes]
+        author = "notes:author:{author}:{@created_at desc}:{id}"
+        reader = "notes:reader:{reader}:{@created_at desc}:{id}"
+        "#,
+    );
+    let mut expected = Vec::new();
+    for number in 0..20 {
+        database.clock.set(1000 + 10 * number);
+        let (author, reader) = match number % 3 {
+            0 => ("ann", "bob"),
+            1 => ("bob", "ann"),
+            _ => ("bob", "eve"),
+        };
+        let note = json!({"id": format!("n{number}"), "author": author, "reader": reader});
+        let key = database.put("notes", &note);
+        if number % 3 < 2 {
+            expected.push(key);
+        }
+    }
+    expected.reverse();
+    let newest = List { order: order(ListField::CreatedAt, Sort::Descending), ..List::default() };
+    let ann = Actor::User("ann".to_owned());
+    assert_eq!(followed_by_key(&database, &ann, newest.clone()), expected);
+    let foreign = List { start_after: Some("n2".to_owned()), ..newest };
+    let error = block_on(database.engine.list(&ann, "notes", &foreign)).unwrap_err().to_string();
+    assert!(error.contains("there is no document `n2`"), "{error}");
 }

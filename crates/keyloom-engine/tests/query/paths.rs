@@ -287,3 +287,24 @@ some = {{ key = "some:{{id}}", when = {{ {when} }} }}
         database.refused("tasks", &json!({"where": other}));
     }
 }
+
+#[test]
+fn alternatives_are_bounded_and_those_of_one_field_need_one_key() {
+    let database = Database::open(
+        r#"
+        [collections.notes]
+        key = "note:{id}"
+        [collections.notes.fields]
+        id = { type = "u64", required = true }
+        at = { type = "millis", required = true }
+        "#,
+    );
+    let any = |count: u64| -> Json {
+        let alternatives: Vec<Json> = (0..count).map(|at| json!({"at": at})).collect();
+        json!({"any": alternatives})
+    };
+    let refused = database.refused("notes", &any(128));
+    assert_eq!(refused.suggest, "notes:at:{at}:{id}");
+    let error = database.error("notes", &any(129));
+    assert!(error.contains("alternatives of `any`") && error.contains("128"), "{error}");
+}
