@@ -297,12 +297,13 @@ fn decode_change(
     let collection = catalog
         .by_id(u16::from_be_bytes(*id))
         .ok_or_else(|| damaged("its collection is unknown"))?;
-    let values = collection.key.template.unpack(packed).map_err(|e| damaged(&e.to_string()))?;
+    // A document that is gone may have had a key that the present schema cannot spell.
+    let spelled = collection.key.respell_packed(packed);
     Ok(DocumentChange {
         position,
         kind,
         collection: collection.name.clone(),
-        key: collection.key.render(&values)?,
+        key: spelled.unwrap_or_else(|_| packed.escape_ascii().to_string()),
         version: u64::from_be_bytes(*version),
         subjects,
     })

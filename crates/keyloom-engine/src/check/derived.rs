@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Sums and count of one group.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Group {
-    sums: Vec<i64>,
+    sums: Vec<i128>,
     count: i64,
 }
 
@@ -73,7 +73,7 @@ impl CheckRun<'_> {
                 group.sums.resize(derive.sums.len(), 0);
                 group.count += 1;
                 for ((_, there), sum) in derive.sums.iter().zip(&mut group.sums) {
-                    *sum = sum.wrapping_add(number(&record, *there));
+                    *sum += i128::from(number(&record, *there));
                 }
             }
         }
@@ -83,7 +83,7 @@ impl CheckRun<'_> {
 /// What a derived document holds.
 fn kept(derive: &Derive, record: &Record, count: i64) -> Group {
     Group {
-        sums: derive.sums.iter().map(|(here, _)| number(record, *here)).collect(),
+        sums: derive.sums.iter().map(|(here, _)| number(record, *here).into()).collect(),
         count: derive.count.map_or(count, |here| number(record, here)),
     }
 }

@@ -26,8 +26,9 @@ pub(super) struct Delta {
     collection: Arc<Collection>,
     /// The components of its key.
     values: Vec<Value>,
-    /// For each sum of the collection, what is added.
-    sums: Vec<i64>,
+    /// For each sum of the collection, what is added. What many changes add up to need not fit
+    /// what is stored; only what comes out at the end does.
+    sums: Vec<i128>,
     count: i64,
 }
 
@@ -104,13 +105,14 @@ impl Engine {
             }
         };
         let sums = derive.sums.iter().map(|(here, _)| *here).zip(delta.sums.iter().copied());
-        for (field, add) in sums.chain(derive.count.map(|field| (field, delta.count))) {
+        let count = derive.count.map(|field| (field, i128::from(delta.count)));
+        for (field, add) in sums.chain(count) {
             let before = match old.and_then(|old| old.record.scalar(field)) {
-                Some(Value::Int(before)) => *before,
+                Some(Value::Int(before)) => i128::from(*before),
                 _ => 0,
             };
             let name = field_name(collection, field);
-            let after = before.checked_add(add).ok_or_else(|| Error::RuleViolation {
+            let after = i64::try_from(before + add).map_err(|_| Error::RuleViolation {
                 collection: collection.name.clone(),
                 field: name.clone(),
                 rule: "derive",
@@ -150,7 +152,7 @@ fn add(
     delta.count += sign;
     for ((_, there), sum) in derive.sums.iter().zip(&mut delta.sums) {
         if let Some(Value::Int(value)) = record.scalar(*there) {
-            *sum = sum.wrapping_add(value.wrapping_mul(sign));
+            *sum += i128::from(*value) * i128::from(sign);
         }
     }
     Ok(())

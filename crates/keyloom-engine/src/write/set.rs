@@ -104,7 +104,11 @@ impl Engine {
         let mut wanted: BTreeMap<Vec<u8>, DocumentChange> = BTreeMap::new();
         for (place, operation) in plan.operations.iter().enumerate() {
             let change = stored_like(plan.collection, data_of(&operation.action), &left)
-                .and_then(|old| self.set_member(plan, place, old, &mut known.drawn));
+                .and_then(|old| self.set_member(plan, place, old, &mut known.drawn))
+                .and_then(|change| match unseen_copy(plan.collection, &change, &left)? {
+                    None => Ok(change),
+                    old => self.set_member(plan, place, old, &mut known.drawn),
+                });
             let change = change.map_err(|error| error.of(Some(place)))?;
             let Some(new) = &change.new else { continue };
             match wanted.get(&new.key).and_then(|known| known.new.as_ref()) {
@@ -203,8 +207,29 @@ fn stored_like(
     let Ok(key) = crate::document::document_key(collection, &record) else {
         return Ok(None);
     };
-    let Some(old) = stored.get(&key) else { return Ok(None) };
-    OldDocument::read(collection, key, old.bytes.clone(), old.stamp).map(Some)
+    copy_of(collection, &key, stored)
+}
+
+/// A copy of the stored document that has the key of a new one, if that was not seen before a
+/// default completed its key.
+fn unseen_copy(
+    collection: &Collection,
+    change: &DocumentChange,
+    stored: &Stored,
+) -> Result<Option<OldDocument>, Error> {
+    match (&change.old, &change.new) {
+        (None, Some(new)) => copy_of(collection, &new.key, stored),
+        _ => Ok(None),
+    }
+}
+
+fn copy_of(
+    collection: &Collection,
+    key: &[u8],
+    stored: &Stored,
+) -> Result<Option<OldDocument>, Error> {
+    let Some(old) = stored.get(key) else { return Ok(None) };
+    OldDocument::read(collection, key.to_vec(), old.bytes.clone(), old.stamp).map(Some)
 }
 
 fn find_set<'a>(

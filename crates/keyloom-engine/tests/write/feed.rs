@@ -140,3 +140,28 @@ fn changes_are_kept_as_long_as_their_age_allows() {
     database.create("notes", &note("f")).unwrap();
     assert_eq!(block_on(database.engine.changes(Position(5), 10)).unwrap().len(), 1);
 }
+
+#[test]
+fn a_key_that_the_schema_cannot_spell_any_more_does_not_end_the_feed() {
+    let schema = |values: &str| {
+        format!(
+            r#"
+            [collections.notes]
+            key = "note:{{kind}}:{{id}}"
+            fields.kind = {{ type = "enum", values = [{values}], required = true }}
+            fields.id = {{ type = "id", required = true }}
+            "#
+        )
+    };
+    let database = Database::new(&schema("\"x\", \"y\""));
+    let gone = database.create("notes", &json!({"kind": "x", "id": "a"})).unwrap();
+    database.delete("notes", &gone.key).unwrap();
+    database.create("notes", &json!({"kind": "y", "id": "b"})).unwrap();
+    database.apply(&schema("\"y\"")).unwrap();
+    let expected = [
+        "created notes \\x02x\\x00\\x02a\\x00",
+        "deleted notes \\x02x\\x00\\x02a\\x00",
+        "created notes note:y:b",
+    ];
+    assert_eq!(database.feed(), expected);
+}

@@ -286,3 +286,33 @@ fn a_replacement_that_makes_no_sense_is_refused_by_name() {
     assert!(broken.starts_with("rule_violation: operation 0: sticker_tags.value: length: 0"));
     assert_eq!(database.entries(), []);
 }
+
+#[test]
+fn a_member_whose_key_a_default_completes_is_the_stored_one() {
+    let database = Database::new(
+        r#"
+        [collections.notes]
+        key = "note:{author}:{file}:{lang}"
+        sets = { of_author = { by = ["author"], max = 10 } }
+        fields.author = { type = "id", required = true }
+        fields.file = { type = "id", required = true }
+        fields.lang = { type = "enum", values = ["en", "de"], default = "en" }
+        fields.text = { type = "id", required = true, frozen = true }
+        "#,
+    );
+    let note = |text: &str| json!({"author": "ann", "file": "f", "text": text});
+    let created = database.create_as("ann", "notes", &note("old")).unwrap();
+    let replaced = |text: &str| {
+        let (leading, documents) = ([json!("ann")], [note(text).to_string().into_bytes()]);
+        let (collection, set) = ("notes", "of_author");
+        let replacement =
+            SetReplacement { collection, set, leading: &leading, documents: &documents };
+        block_on(database.engine.replace_set(&Actor::Local, &replacement))
+    };
+    let refused = code(replaced("new"));
+    assert!(refused.contains("notes.text: frozen"), "{refused}");
+    assert_eq!(replaced("old").unwrap(), []);
+    assert_eq!(database.get("notes", &created.key).unwrap(), created);
+    assert_eq!(created.owner.as_deref(), Some("ann"));
+    database.assert_sound();
+}

@@ -314,4 +314,22 @@ fn a_sum_that_does_not_fit_is_refused_and_nothing_is_written() {
     database.create("parts", &part("c", i64::MIN)).unwrap();
     assert_eq!(field(&database.get("sums", "g").unwrap(), "size"), json!(-1));
     database.assert_sound();
+    // What is added on the way need not fit, what comes out has to.
+    let create = |id: &str, size| operation("parts", action::create(&part(id, size)));
+    let entries = database.entries();
+    let twice = [create("d", i64::MAX), create("e", i64::MAX)];
+    assert_eq!(
+        code(database.batch(&twice)),
+        "rule_violation: sums.size: derive: the sum does not fit 64 bits"
+    );
+    assert_eq!(database.entries(), entries);
+    database
+        .batch(&[create("d", i64::MAX), create("e", i64::MAX), create("f", -i64::MAX)])
+        .unwrap();
+    assert_eq!(field(&database.get("sums", "g").unwrap(), "size"), json!(i64::MAX - 1));
+    database.assert_sound();
+    database.delete("parts", "d").unwrap();
+    database.delete("parts", "c").unwrap();
+    assert_eq!(field(&database.get("sums", "g").unwrap(), "size"), json!(i64::MAX));
+    database.assert_sound();
 }
