@@ -61,6 +61,11 @@ impl<'a> Reader<'a> {
         self.keys_max.saturating_sub(usize::try_from(self.cost.keys_read).unwrap_or(usize::MAX))
     }
 
+    /// Lets so many more keys be read.
+    pub(super) fn allow(&mut self, keys: usize) {
+        self.keys_max = self.keys_max.saturating_add(keys);
+    }
+
     pub(super) fn count_keys(&mut self, count: usize) {
         self.cost.keys_read += u64::try_from(count).unwrap_or(u64::MAX);
     }
@@ -137,7 +142,7 @@ pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Resul
         }
     }
     if reader.keys_left() == 0 {
-        return Err(out_of_budget(reader));
+        ends_within_budget(reader, &mut stream).await?;
     }
     Ok(count)
 }
@@ -149,7 +154,10 @@ pub(crate) async fn any_match(reader: &mut Reader<'_>, plan: &Plan) -> Result<bo
         return match (found.hits.is_empty(), found.next) {
             (false, _) => Ok(true),
             (true, None) => Ok(false),
-            (true, Some(_)) => Err(out_of_budget(reader)),
+            (true, after) => {
+                let mut stream = Stream::open(reader, &plan.course, after.as_ref(), usize::MAX);
+                ends_within_budget(reader, &mut stream).await.map(|()| false)
+            }
         };
     }
     let mut stream = Stream::open(reader, &plan.course, None, 1);
@@ -165,7 +173,7 @@ async fn tested_page(
 ) -> Result<Found, Error> {
     reader.keys_max = course.budget(limit);
     let mut stream = Stream::open(reader, course, after.as_ref(), reader.keys_max);
-    let mut found = Found { next: after, ..Found::default() };
+    let mut found = Found { next: after.clone(), ..Found::default() };
     let mut bytes = 0;
     while found.hits.len() < limit && reader.keys_left() > 0 {
         let missing = limit - found.hits.len();
@@ -173,8 +181,15 @@ async fn tested_page(
         if found.next.is_some() {
             pause().await;
         }
+        if hits.is_empty() && reader.keys_left() > 0 {
+            found.next = None;
+            return Ok(found);
+        }
         if hits.is_empty() {
-            if reader.keys_left() > 0 {
+            found.next = stream.behind().or(found.next);
+            if found.next == after {
+                // A page that brings nobody further would be asked for again and again.
+                ends_within_budget(reader, &mut stream).await?;
                 found.next = None;
             }
             return Ok(found);
@@ -350,10 +365,15 @@ fn stretch_of<'c>(course: &'c Course, hit: &Hit) -> &'c Stretch {
     course.stretches.get(hit.stretch).expect("a stream counts the ranges of its course")
 }
 
-fn out_of_budget(reader: &Reader<'_>) -> Error {
-    Error::LimitExceeded {
-        what: "the scan has read all keys that it may, and is not at the end".to_owned(),
-        found: usize::try_from(reader.cost.keys_read).unwrap_or(usize::MAX),
-        max: reader.keys_max,
+/// Refuses an answer for which more keys would have to be read than may be.
+async fn ends_within_budget(reader: &mut Reader<'_>, stream: &mut Stream<'_>) -> Result<(), Error> {
+    let (max, found) = (reader.keys_max, reader.cost.keys_read);
+    if !stream.has_more(reader).await? {
+        return Ok(());
     }
+    Err(Error::LimitExceeded {
+        what: "the scan has read all keys that it may, and is not at the end".to_owned(),
+        found: usize::try_from(found).unwrap_or(usize::MAX),
+        max,
+    })
 }

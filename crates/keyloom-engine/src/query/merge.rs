@@ -19,7 +19,7 @@ use crate::error::Error;
 
 /// Ranges that are merged.
 pub(super) struct Merge<'p> {
-    course: &'p Course,
+    pub(super) course: &'p Course,
     lanes: Vec<Lane>,
     after: Option<(Vec<u8>, Vec<u8>)>,
 }

@@ -40,6 +40,8 @@ pub(super) struct Chain<'p> {
     pending: Vec<(usize, KeyRange)>,
     open: Option<(usize, Box<dyn Scan>)>,
     at_most: usize,
+    /// The last key that was looked up.
+    looked_up: Option<Vec<u8>>,
 }
 
 impl<'p> Stream<'p> {
@@ -72,6 +74,22 @@ impl<'p> Stream<'p> {
             Stream::Merge(merge) => merge.take(reader, count).await,
         }
     }
+
+    /// Where it stands if it has looked up keys that are not there.
+    pub(super) fn behind(&self) -> Option<Position> {
+        match self {
+            Stream::Chain(chain) => chain.looked_up.clone().map(Position::Key),
+            Stream::Merge(_) => None,
+        }
+    }
+
+    /// Whether there is a further key. That may be asked when nothing more may be read: it costs
+    /// one key of each range at most.
+    pub(super) async fn has_more(&mut self, reader: &mut Reader<'_>) -> Result<bool, Error> {
+        let (Stream::Chain(Chain { course, .. }) | Stream::Merge(Merge { course, .. })) = self;
+        reader.allow(course.stretches.len());
+        Ok(!self.take(reader, 1).await?.is_empty())
+    }
 }
 
 impl<'p> Chain<'p> {
@@ -89,7 +107,7 @@ impl<'p> Chain<'p> {
         if course.direction == Direction::Forward {
             pending.reverse();
         }
-        Chain { course, pending, open: None, at_most }
+        Chain { course, pending, open: None, at_most, looked_up: None }
     }
 
     async fn take(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<Vec<Hit>, Error> {
@@ -135,6 +153,7 @@ impl<'p> Chain<'p> {
                 [key] => vec![reader.snapshot.get(key).await?],
                 keys => reader.snapshot.get_many(keys).await?,
             };
+            self.looked_up = keys.last().cloned();
             for ((stretch, key), stored) in places.into_iter().zip(keys).zip(values) {
                 hits.extend(stored.map(|stored| Hit::new(stretch, Entry { key, stored })));
             }

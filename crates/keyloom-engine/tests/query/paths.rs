@@ -6,7 +6,7 @@ use keyloom_store::faults::{Call, Fault, NO_SPACE, When};
 use pollster::block_on;
 use serde_json::{Value as Json, json};
 
-use crate::database::{Database, value_of};
+use crate::database::{Database, read_query, value_of};
 
 const SCHEMA: &str = r#"
 [collections.notes]
@@ -307,4 +307,70 @@ fn alternatives_are_bounded_and_those_of_one_field_need_one_key() {
     assert_eq!(refused.suggest, "notes:at:{at}:{id}");
     let error = database.error("notes", &any(129));
     assert!(error.contains("alternatives of `any`") && error.contains("128"), "{error}");
+}
+
+/// Eight documents, each in a group of its own.
+fn groups() -> Database {
+    let database = Database::open(
+        r#"
+        [collections.notes]
+        key = "s:{id}"
+        [collections.notes.fields]
+        id = { type = "id", required = true }
+        g  = { type = "id", required = true }
+        f  = { type = "i64", required = true }
+        [collections.notes.indexes]
+        g = "s:g:{g}:{id}"
+        "#,
+    );
+    for number in 1..=8 {
+        let (id, group) = (number.to_string(), format!("g{number}"));
+        database.put("notes", &json!({"id": id, "g": group, "f": number}));
+    }
+    database
+}
+
+#[test]
+fn a_scan_that_looks_up_keys_in_vain_goes_on_behind_them() {
+    let database = groups();
+    let behind = json!({
+        "where": {"g": {"in": ["a1", "a2", "a3", "g8"]}, "id": "8", "f": 8}, "scan": 3
+    });
+    assert_eq!(database.values("notes", &behind, "id"), ["8"]);
+    let between = json!({
+        "where": {"g": {"in": ["g1", "x1", "x2", "x3", "g8"]}, "id": {"in": ["1", "8"]}, "f": {"gte": 0}},
+        "scan": 2
+    });
+    assert_eq!(database.values("notes", &between, "id"), ["1", "8"]);
+    let asked = read_query(&behind);
+    let exists = block_on(database.engine.exists(&Actor::Local, "notes", &asked));
+    let count = block_on(database.engine.count(&Actor::Local, "notes", &asked));
+    for error in [exists.unwrap_err().to_string(), count.unwrap_err().to_string()] {
+        assert!(error.contains("is not at the end") && error.contains('3'), "{error}");
+    }
+    let absent = json!({"where": {"g": {"in": ["a1", "a2"]}, "id": "8", "f": 8}, "scan": 2});
+    assert!(!database.exists("notes", &absent).exists);
+    assert_eq!(database.count("notes", &absent).count, 0);
+}
+
+#[test]
+fn a_scan_of_exactly_its_budget_is_answered_and_one_key_less_is_refused() {
+    let database = groups();
+    let all = |scan: u64, f: i64| json!({"where": {"f": f}, "scan": scan});
+    assert_eq!(database.count("notes", &all(8, 8)).count, 1);
+    assert!(database.exists("notes", &all(8, 8)).exists);
+    assert!(!database.exists("notes", &all(8, 9)).exists);
+    for query in [all(7, 8), all(7, 9)] {
+        let counted = block_on(database.engine.count(&Actor::Local, "notes", &read_query(&query)));
+        assert!(counted.unwrap_err().to_string().contains("is not at the end"));
+    }
+    let merged = |scan: u64| {
+        json!({
+            "where": {"g": {"in": ["g1", "g2", "g3", "g4"]}, "f": {"gte": 0}},
+            "order": "id", "scan": scan
+        })
+    };
+    let error = database.error("notes", &merged(4));
+    assert!(error.contains("scan = 4 is too little"), "{error}");
+    assert_eq!(database.values("notes", &merged(5), "id"), ["1", "2", "3", "4"]);
 }
