@@ -14,6 +14,7 @@ mod query;
 mod report;
 mod request;
 mod token;
+mod unique;
 
 pub use condition::{Condition, ConditionError, Operator, Tests};
 pub use document::{Document, Item, Selected};

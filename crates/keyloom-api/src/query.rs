@@ -2,12 +2,13 @@
 //!
 //! B1: A member that is not known is an error: a misspelled condition never widens a query.
 
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
-use thiserror::Error;
 use utoipa::ToSchema;
 
 use crate::condition::{Tests, read_tests};
+use crate::unique::Unique;
 
 /// What is asked of a collection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, ToSchema)]
@@ -56,7 +57,7 @@ pub struct Order {
 }
 
 /// Why something is not a query.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{detail}")]
 pub struct QueryError {
     /// What is wrong, and where.
@@ -94,14 +95,22 @@ impl TryFrom<String> for Order {
 }
 
 fn tests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tests, D::Error> {
-    let object = Map::<String, Json>::deserialize(deserializer)?;
-    read_tests(object).map_err(serde::de::Error::custom)
+    let Unique(tests) = Unique::deserialize(deserializer)?;
+    object(tests).and_then(|tests| read_tests(tests).map_err(D::Error::custom))
 }
 
 fn alternatives<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Tests>, D::Error> {
-    let objects = Vec::<Map<String, Json>>::deserialize(deserializer)?;
-    let alternatives: Result<Vec<Tests>, _> = objects.into_iter().map(read_tests).collect();
-    alternatives.map_err(serde::de::Error::custom)
+    let alternatives = Vec::<Unique>::deserialize(deserializer)?.into_iter();
+    let read =
+        |Unique(tests)| object(tests).and_then(|it| read_tests(it).map_err(D::Error::custom));
+    alternatives.map(read).collect()
+}
+
+fn object<E: Error>(tests: Json) -> Result<Map<String, Json>, E> {
+    match tests {
+        Json::Object(tests) => Ok(tests),
+        _ => Err(E::custom("conditions are an object: {\"field\": value}")),
+    }
 }
 
 #[cfg(test)]

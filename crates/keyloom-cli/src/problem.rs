@@ -211,7 +211,7 @@ mod tests {
         Failure::Engine(Error::NoIndex(Box::new(NoIndex {
             collection: "approvals".to_owned(),
             reason: "nothing leads with `comment`".to_owned(),
-            suggest: "approvals:comment:{comment}:{created_at desc}:{id}".to_owned(),
+            suggest: Some("approvals:comment:{comment}:{created_at desc}:{id}".to_owned()),
             backfill_documents: 1234,
             keys_per_write: 1,
         })))

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use keyloom_key::Head;
+use keyloom_store::limits::commit_bytes;
 use keyloom_store::{
-    Check, Commit, CommitOutcome, Direction, Entry, Expect, KeyRange, ScanOptions, Snapshot, Write,
+    Check, Commit, CommitOutcome, Direction, Entry, Expect, KeyRange, Limits, ScanOptions, Sharing,
+    Snapshot, Write,
 };
 
 use crate::catalog::{
@@ -161,6 +163,19 @@ impl Engine {
         Ok(Some(stored).filter(|stored| committed && stored.record == record))
     }
 
+    /// Takes back rules that a process announced which ended before they were in force. Nobody else
+    /// applies a schema to a store that this process owns.
+    pub(crate) async fn take_back_announced(&self) -> Result<(), Error> {
+        let catalog = self.catalog();
+        let mut restored = catalog.record.clone();
+        forget_announced(&mut restored);
+        if self.store.limits().sharing == Sharing::Exclusive && restored != catalog.record {
+            restored.version += 1;
+            self.store_catalog(&catalog, restored, Vec::new()).await?;
+        }
+        Ok(())
+    }
+
     /// Makes the new rules binding for writers, then checks every stored document against them.
     /// Gives the catalog with the announcement; `None` if somebody else changed it meanwhile.
     async fn check_stored(
@@ -274,28 +289,37 @@ impl Engine {
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<bool, Error> {
         let (collection, mode) = (catalog.collection(name)?, self.options.mode);
-        let operations_max = self.store.limits().commit_operations_max / 2;
+        let Limits { commit_operations_max, commit_bytes_max, .. } = self.store.limits();
+        let is_full = |commit: &Commit| {
+            commit.checks.len() + commit.writes.len() > commit_operations_max / 2
+                || commit_bytes(commit) > commit_bytes_max / 2
+        };
         let (mut from, mut size, mut conflicts): (Option<Vec<u8>>, _, _) =
             (None, BACKFILL_DOCUMENTS, 0);
+        let mut contradiction = None;
         loop {
             let snapshot = self.store.snapshot().await?;
             let mut page = documents_page(&*snapshot, collection, from.as_deref()).await?;
             page.truncate(size);
             let mut commit = Commit { checks: vec![catalog_check(catalog)], ..Commit::default() };
-            let mut handled = 0;
+            let (mut handled, mut held) = (0, None);
             for entry in &page {
-                if commit.checks.len() + commit.writes.len() > operations_max {
+                if is_full(&commit) {
                     break;
                 }
-                backfill_document(&*snapshot, (collection, mode), entry, &mut commit).await?;
+                let by_another =
+                    backfill_document(&*snapshot, (collection, mode), entry, &mut commit).await?;
+                held = held.or(by_another);
                 handled += 1;
             }
             let Some(last) = page.get(..handled).and_then(<[Entry]>::last) else {
-                return Ok(true);
+                // Only now, so that what one of the holders claims is taken for whoever writes.
+                return contradiction.map_or(Ok(true), Err);
             };
             match self.store.commit(commit.into()).await? {
                 CommitOutcome::Committed { .. } => {
                     progress(handled as u64);
+                    contradiction = contradiction.or(held);
                     (from, size, conflicts) = (Some(last.key.clone()), BACKFILL_DOCUMENTS, 0);
                 }
                 CommitOutcome::Conflict { check: 0 } => return Ok(false),
@@ -422,7 +446,7 @@ async fn backfill_document(
     (collection, mode): (&Collection, Mode),
     entry: &Entry,
     commit: &mut Commit,
-) -> Result<(), Error> {
+) -> Result<Option<Error>, Error> {
     let head = HeadRecord::decode(&entry.stored.value)?;
     let record = Record::stored(collection, head.data)?;
     let keys = document_keys(collection, &record, &Facts::from(head), head.data)?;
@@ -435,6 +459,7 @@ async fn backfill_document(
         }
     }
     let (_, packed) = Head::read(&entry.key).map_err(|e| Error::corrupt(e.to_string()))?;
+    let mut contradiction = None;
     for (key, place) in keys.claims {
         let unique = collection.uniques.get(place).filter(|unique| building(&unique.path));
         let Some(unique) = unique.filter(|unique| unique.in_force(mode)) else { continue };
@@ -446,10 +471,10 @@ async fn backfill_document(
                 commit.writes.push(Write::Put { key, value: packed.to_vec() });
             }
             Some(held) if held == packed => {}
-            _ => return Err(duplicate(collection, unique, &key)),
+            _ => contradiction = Some(duplicate(collection, unique, &key)),
         }
     }
-    Ok(())
+    Ok(contradiction)
 }
 
 fn duplicate(collection: &Collection, unique: &Unique, key: &[u8]) -> Error {

@@ -151,6 +151,7 @@ impl Engine {
             legacy_reads: AtomicU64::new(0),
             letters_dropped: AtomicU64::new(0),
         };
+        engine.take_back_announced().await?;
         Ok(engine)
     }
 

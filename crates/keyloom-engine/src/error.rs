@@ -1,5 +1,7 @@
 //! What can go wrong, sorted by what a caller would do about it.
 
+use std::fmt;
+
 use keyloom_store::StoreError;
 use thiserror::Error;
 
@@ -115,7 +117,7 @@ pub enum Error {
         trimmed: u64,
     },
     /// No declared key serves the query.
-    #[error("no key serves this query ({}); add to `{}`: {}", .0.reason, .0.collection, .0.suggest)]
+    #[error("{0}")]
     NoIndex(Box<NoIndex>),
     /// Something is larger than it may be.
     #[error("{what}: {found}, at most {max} allowed")]
@@ -163,12 +165,24 @@ pub struct NoIndex {
     pub collection: String,
     /// Why nothing that is declared serves it.
     pub reason: String,
-    /// The template of the index to add.
-    pub suggest: String,
+    /// The template of the index to add; `None` if it is there and only not complete yet.
+    pub suggest: Option<String>,
     /// How many stored documents would have to be indexed.
     pub backfill_documents: u64,
     /// How many keys the index would add to each write.
     pub keys_per_write: u32,
+}
+
+impl fmt::Display for NoIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NoIndex { collection, reason, suggest, .. } = self;
+        match suggest {
+            Some(suggest) => {
+                write!(f, "no key serves this query ({reason}); add to `{collection}`: {suggest}")
+            }
+            None => write!(f, "no key serves this query ({reason}); apply the schema again"),
+        }
+    }
 }
 
 impl Error {

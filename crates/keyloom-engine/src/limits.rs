@@ -183,3 +183,7 @@ pub const LARGE_VALUES_PAGE: usize = 8;
 /// From so many entries on, a write reads them in one scan: opening one costs as much as a few
 /// single reads.
 pub const SCANNED_KEYS_MIN: usize = 8;
+
+/// Most documents that a commit evicts beside those that make room for its own: where a capacity
+/// was lowered, so many more with each create.
+pub const EVICTED_MAX: u64 = 100;

@@ -68,14 +68,13 @@ impl Engine {
         unique: &str,
         values: &[Json],
     ) -> Result<Option<Document>, Error> {
-        let catalog = self.catalog();
+        let (catalog, snapshot) = self.begin_read().await?;
         let collection = catalog.collection(collection)?;
         let claim = collection.uniques.iter().find(|claim| claim.path.name == unique);
         let claim = claim.ok_or_else(|| {
             Error::invalid(format!("`{}` has no unique claim `{unique}`", collection.name))
         })?;
         let packed = claim.path.pack(&claim_values(&claim.path, values)?)?;
-        let snapshot = self.store.snapshot().await?;
         if claim.path.state == PathState::Building {
             let documents = told_count(&*snapshot, collection, &collection.readable(actor)).await?;
             return Err(unfinished(collection, &claim.path, documents));
@@ -157,7 +156,7 @@ fn unfinished(collection: &Collection, path: &Path, documents: u64) -> Error {
     Error::NoIndex(Box::new(NoIndex {
         collection: collection.name.clone(),
         reason: format!("`unique:{}` would, but is still being built", path.name),
-        suggest: path.template.text().to_owned(),
+        suggest: None,
         backfill_documents: documents,
         keys_per_write: 1,
     }))

@@ -153,11 +153,10 @@ impl Engine {
             writes: vec![Write::Put { key, value: record.encode() }],
             changes: Vec::new(),
         };
-        match self.store.commit(Arc::new(commit)).await? {
+        match self.tokens_known.change(self.store.commit(Arc::new(commit))).await? {
             CommitOutcome::Committed { .. } => {}
             CommitOutcome::Conflict { .. } => return Err(Error::RetriesExhausted { attempts: 1 }),
         }
-        self.tokens_known.forget();
         let text = format!("{PREFIX}{id}_{}", URL_SAFE_NO_PAD.encode(secret));
         Ok((record.token(id), Secret(text)))
     }
@@ -202,8 +201,7 @@ impl Engine {
             writes: vec![Write::Delete { key }],
             changes: Vec::new(),
         };
-        let outcome = self.store.commit(Arc::new(commit)).await?;
-        self.tokens_known.forget();
+        let outcome = self.tokens_known.change(self.store.commit(Arc::new(commit))).await?;
         // A token never changes, so whoever was in between has revoked it.
         Ok(matches!(outcome, CommitOutcome::Committed { .. }))
     }
@@ -281,29 +279,51 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Whether there are tokens, as far as that is known, and how often that was forgotten.
+/// Whether there are tokens, as far as that is known.
 #[derive(Debug, Default)]
-pub(crate) struct TokensKnown(Mutex<(u64, Option<bool>)>);
+pub(crate) struct TokensKnown(Mutex<TokensState>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct TokensState {
+    is_any: Option<bool>,
+    /// How often that was forgotten.
+    forgotten: u64,
+    /// How many commits change it just now. A caller who goes away leaves his counted: when it is
+    /// written nobody can tell, and so nothing is remembered any more.
+    changing: u64,
+}
 
 impl TokensKnown {
     fn get(&self) -> (u64, Option<bool>) {
-        *self.lock()
+        let state = self.lock();
+        (state.forgotten, state.is_any)
     }
 
     /// Remembers what was found, unless it was forgotten since.
     fn learn(&self, since: u64, found: bool) {
-        let mut known = self.lock();
-        if known.0 == since {
-            known.1 = Some(found);
+        let mut state = self.lock();
+        if state.forgotten == since && state.changing == 0 {
+            state.is_any = Some(found);
         }
     }
 
-    fn forget(&self) {
-        let mut known = self.lock();
-        *known = (known.0 + 1, None);
+    /// Runs a commit that may change it.
+    async fn change<T>(&self, commit: impl Future<Output = T>) -> T {
+        self.lock().changing += 1;
+        self.forget();
+        let outcome = commit.await;
+        self.forget();
+        self.lock().changing -= 1;
+        outcome
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, Option<bool>)> {
+    fn forget(&self) {
+        let mut state = self.lock();
+        state.forgotten += 1;
+        state.is_any = None;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TokensState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

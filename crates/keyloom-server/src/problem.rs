@@ -48,7 +48,7 @@ pub fn details(error: &Error) -> Details {
             Details { key: Some(key.clone()), versions: Some(versions), ..none }
         }
         Error::NoIndex(missing) => {
-            Details { suggest: Some(suggestion(missing.as_ref().clone())), ..none }
+            Details { suggest: suggestion(missing.as_ref().clone()), ..none }
         }
         Error::LimitExceeded { what: _, found: _, max } => Details { max: Some(*max), ..none },
         Error::RetriesExhausted { attempts } => Details { attempts: Some(*attempts), ..none },
@@ -59,7 +59,7 @@ pub fn details(error: &Error) -> Details {
     }
 }
 
-fn suggestion(missing: NoIndex) -> Suggestion {
+fn suggestion(missing: NoIndex) -> Option<Suggestion> {
     let NoIndex { collection, reason: _, suggest, backfill_documents, keys_per_write } = missing;
-    Suggestion { collection, index: suggest, backfill_documents, keys_per_write }
+    Some(Suggestion { collection, index: suggest?, backfill_documents, keys_per_write })
 }

@@ -73,7 +73,9 @@ impl CheckRun<'_> {
                     &entry.key,
                     "it is damaged",
                 );
-                return self.mend(Vec::new(), vec![Write::Delete { key: entry.key }]).await;
+                let expect = Expect::At(entry.stored.stamp);
+                let checks = vec![Check { key: entry.key.clone(), expect }];
+                return self.mend(checks, vec![Write::Delete { key: entry.key }]).await;
             }
         };
         let (follows, check) = match self.snapshot.get(&document).await? {

@@ -7,7 +7,7 @@ mod record;
 
 pub(crate) use head::{HeadRecord, Tombstone};
 pub(crate) use keys::{KeySet, document_key, document_keys, index_key_of, path_keys};
-pub(crate) use members::{Member, Members, place_of};
+pub(crate) use members::{Members, place_of};
 pub(crate) use record::{Facts, FieldValue, Record, raw_elements, raw_text};
 
 use crate::error::Error;

@@ -55,7 +55,7 @@ pub(crate) enum Refusal {
         /// Why.
         reason: String,
         /// The template to add.
-        suggest: String,
+        suggest: Option<String>,
         /// The keys that it adds to each write.
         keys_per_write: u32,
     },

@@ -81,6 +81,7 @@ impl Request {
             scan: check_scan(*scan)?,
             matchers: Matchers::default(),
         };
+        request.check_arrays(collection)?;
         request.check_presence(collection)?;
         Ok(request)
     }
@@ -140,6 +141,23 @@ impl Request {
             && self.any.is_none()
             && self.distinct.is_none()
             && self.matchers.is_empty()
+    }
+
+    /// One element of an array passes all tests of its field. Where two places ask for the field,
+    /// each may mean another element, and no key names two.
+    fn check_arrays(&self, collection: &Collection) -> Result<(), Error> {
+        let everywhere = self.filter.iter().flatten().map(|(source, _)| *source);
+        let alternatives = self.any.iter().flatten().flatten();
+        let alternatives: Vec<Source> = alternatives.map(|(source, _)| *source).collect();
+        let mut both = everywhere.filter(|source| alternatives.contains(source));
+        match both.find(|source| is_array(collection, *source)) {
+            None => Ok(()),
+            Some(source) => Err(Error::invalid(format!(
+                "the array `{}` is asked for in `where` and in `any`: keys hold one element of it; \
+                 ask in one of them, and test the other in the results",
+                collection.source_name(source)
+            ))),
+        }
     }
 
     /// Documents without the field have no place in its order and are in no group: a result

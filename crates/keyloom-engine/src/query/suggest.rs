@@ -52,8 +52,7 @@ pub(super) fn refuse(
     };
     if let Some(path) = unfinished.iter().find(|path| served(std::slice::from_ref(*path))) {
         let reason = format!("`{}` would, but is still being built", path.label());
-        let suggest = path.path.template.text().to_owned();
-        return Refusal::NoIndex { reason, suggest, keys_per_write: 1 };
+        return Refusal::NoIndex { reason, suggest: None, keys_per_write: 1 };
     }
     let drafts = drafts(collection, candidates, request, branches);
     // Branches that ask for the same fields are served by the same template.
@@ -97,7 +96,7 @@ pub(super) fn refuse(
     };
     Refusal::NoIndex {
         reason: reason(collection, request, branch, &draft.parts),
-        suggest,
+        suggest: Some(suggest),
         keys_per_write: keys_per_write(collection, &draft.parts),
     }
 }
@@ -356,7 +355,7 @@ fn refuse_matchers(collection: &Collection, request: &Request) -> Refusal {
         reason: format!(
             "{what}: put what you look for into a field of its own, here `topic`, or allow a scan"
         ),
-        suggest: format!("{}:topic:{{topic}}{key}", collection.name),
+        suggest: Some(format!("{}:topic:{{topic}}{key}", collection.name)),
         keys_per_write: 1,
     }
 }

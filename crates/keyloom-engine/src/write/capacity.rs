@@ -13,6 +13,7 @@ use super::prepare::Reads;
 use crate::catalog::{Capacity, Collection};
 use crate::document::index_key_of;
 use crate::error::Error;
+use crate::limits::EVICTED_MAX;
 use crate::read::{counter_key, read_counter};
 use crate::schema::WhenFull;
 
@@ -41,7 +42,9 @@ pub(super) async fn make_room(
         if delta <= 0 || after <= capacity.max {
             continue;
         }
-        let excess = usize::try_from(after - capacity.max).unwrap_or(usize::MAX);
+        // A capacity that was lowered is reached step by step; each commit stays small.
+        let at_once = delta.unsigned_abs().saturating_add(EVICTED_MAX);
+        let excess = usize::try_from((after - capacity.max).min(at_once)).unwrap_or(usize::MAX);
         match capacity.full {
             WhenFull::Refuse => return Err(full(&collection, capacity)),
             WhenFull::Evict => evict(reads, &collection, excess, changes).await?,

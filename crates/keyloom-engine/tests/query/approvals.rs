@@ -281,7 +281,7 @@ fn a_partial_index_serves_only_what_its_condition_implies() {
         database.refused("approvals", &query);
     }
     let refused = database.refused("approvals", &json!({"order": "created_at"}));
-    assert_eq!(refused.suggest, "approvals:created_at:{created_at}:{id}");
+    assert_eq!(refused.suggest.as_deref().unwrap(), "approvals:created_at:{created_at}:{id}");
     assert_eq!((refused.backfill_documents, refused.keys_per_write), (6, 1));
 }
 
@@ -293,11 +293,11 @@ fn what_no_key_serves_is_refused_with_the_key_to_add_and_then_served_by_it() {
     });
     let refused = database.refused("approvals", &query);
     assert_eq!(
-        refused.suggest,
+        refused.suggest.as_deref().unwrap(),
         "approvals:approver_status_created_at:{approver}:{status}:{created_at desc}:{id}"
     );
     assert!(refused.reason.contains("begins with `approver`, `status`"), "{}", refused.reason);
-    let added = format!("{SCHEMA}\nadded = \"{}\"\n", refused.suggest);
+    let added = format!("{SCHEMA}\nadded = \"{}\"\n", refused.suggest.as_deref().unwrap());
     database.apply(&added);
     let page = database.query("approvals", &query);
     assert_eq!((page.items.len(), page.cost.keys_read), (3, 4));
@@ -385,7 +385,7 @@ fn an_order_by_a_field_that_documents_may_lack_is_an_error_unless_a_range_asks_f
     assert!(error.contains("documents without it"), "{error}");
     let refused =
         database.refused("approvals", &json!({"where": {"note": {"prefix": ""}}, "order": "note"}));
-    assert_eq!(refused.suggest, "approvals:note:{note}:{id}");
+    assert_eq!(refused.suggest.as_deref().unwrap(), "approvals:note:{note}:{id}");
 }
 
 #[test]
@@ -454,9 +454,11 @@ fn a_suggested_index_over_long_texts_is_cut_so_that_it_can_be_applied() {
     );
     let query = json!({"where": {"comment": {"prefix": "urgent"}}});
     let refused = database.refused("approvals", &query);
-    assert_eq!(refused.suggest, "approvals:comment:{comment prefix 100}:{id}");
-    let added =
-        format!("{schema}\n[collections.approvals.indexes.added]\nkey = \"{}\"\n", refused.suggest);
+    assert_eq!(refused.suggest.as_deref().unwrap(), "approvals:comment:{comment prefix 100}:{id}");
+    let added = format!(
+        "{schema}\n[collections.approvals.indexes.added]\nkey = \"{}\"\n",
+        refused.suggest.as_deref().unwrap()
+    );
     database.apply(&added);
     let page = database.query("approvals", &query);
     assert_eq!((page.plan.path().as_str(), page.items.len()), ("index:added", 1));

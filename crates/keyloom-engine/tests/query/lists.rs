@@ -299,7 +299,7 @@ fn j38_without_such_an_index_it_is_refused_with_the_template_to_add() {
     let Err(Error::NoIndex(refused)) = database.try_list("votes", &by_key(&pattern)) else {
         panic!("no key leads with the target");
     };
-    let added = refused.suggest;
+    let added = refused.suggest.as_deref().unwrap();
     assert_eq!(added, "votes:tar_key:{tar_key}:{usr_key}:{tag_key}:{vote_key}");
     database.apply(&format!("{VOTES}\nadded = \"{added}\"\n"));
     let listed = database.list("votes", &List { limit: Some(5), ..by_key(&pattern) });
@@ -381,10 +381,10 @@ fn an_order_that_no_key_has_is_refused_with_the_template() {
         panic!("no key is in this order");
     };
     assert_eq!(
-        refused.suggest,
+        refused.suggest.as_deref().unwrap(),
         "votes:updated_at:{@updated_at desc}:{usr_key}:{tag_key}:{tar_key}:{vote_key}"
     );
-    database.apply(&format!("{VOTES}\nadded = \"{}\"\n", refused.suggest));
+    database.apply(&format!("{VOTES}\nadded = \"{}\"\n", refused.suggest.as_deref().unwrap()));
     assert_eq!(database.list("votes", &list).items_length, 72);
 }
 

@@ -123,7 +123,7 @@ fn a_cut_component_alone_serves_only_what_it_can_decide() {
     assert_eq!(database.query("notes", &ask(json!("he"))).plan.path(), "index:short");
     for title in [json!("hel"), json!("hello"), json!({"prefix": "hell"}), json!({"gt": "hello"})] {
         let refused = database.refused("notes", &ask(title));
-        assert_eq!(refused.suggest, "notes:kind_title:{kind}:{title}:{id}");
+        assert_eq!(refused.suggest.as_deref().unwrap(), "notes:kind_title:{kind}:{title}:{id}");
     }
 }
 
@@ -233,7 +233,7 @@ fn the_keys_of_a_union_that_asks_for_a_document_key_are_named() {
         ("by_title", "notes:kind_title:{kind}:{title}:{id}"),
     ] {
         let refused = database.refused("notes", &union);
-        assert_eq!(refused.suggest, suggested);
+        assert_eq!(refused.suggest.as_deref().unwrap(), suggested);
         schema.push_str(&format!("{name} = \"{suggested}\"\n"));
         database.apply(&schema);
     }
@@ -304,7 +304,7 @@ fn alternatives_are_bounded_and_those_of_one_field_need_one_key() {
         json!({"any": alternatives})
     };
     let refused = database.refused("notes", &any(128));
-    assert_eq!(refused.suggest, "notes:at:{at}:{id}");
+    assert_eq!(refused.suggest.as_deref().unwrap(), "notes:at:{at}:{id}");
     let error = database.error("notes", &any(129));
     assert!(error.contains("alternatives of `any`") && error.contains("128"), "{error}");
 }
@@ -373,4 +373,15 @@ fn a_scan_of_exactly_its_budget_is_answered_and_one_key_less_is_refused() {
     let error = database.error("notes", &merged(4));
     assert!(error.contains("scan = 4 is too little"), "{error}");
     assert_eq!(database.values("notes", &merged(5), "id"), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn an_array_that_two_places_ask_for_is_refused_and_not_taken_for_one_element() {
+    let database = notes(&[json!({"tags": ["a", "b"]})]);
+    for query in [json!({"where": {"tags": "a"}}), json!({"any": [{"tags": "b"}]})] {
+        assert_eq!(ids(&database, &query), [0]);
+    }
+    let both = json!({"where": {"tags": "a"}, "any": [{"tags": "b"}]});
+    let error = database.error("notes", &both);
+    assert!(error.contains("the array `tags` is asked for in `where` and in `any`"), "{error}");
 }

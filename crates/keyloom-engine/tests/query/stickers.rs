@@ -69,8 +69,11 @@ fn s05_without_the_second_path_it_is_named() {
     let without = without.join("\n");
     let database = Database::open(&without);
     let refused = database.refused("sticker_tags", &search("reuse"));
-    assert_eq!(refused.suggest, "sticker_tags:file_value:{file}:{value}:{author}");
-    database.apply(&format!("{without}\nadded = \"{}\"\n", refused.suggest));
+    assert_eq!(
+        refused.suggest.as_deref().unwrap(),
+        "sticker_tags:file_value:{file}:{value}:{author}"
+    );
+    database.apply(&format!("{without}\nadded = \"{}\"\n", refused.suggest.as_deref().unwrap()));
     database.query("sticker_tags", &search("reuse"));
 }
 

@@ -146,3 +146,21 @@ fn many_writers_at_once_never_take_more_places_than_there_are() {
         database.assert_sound();
     }
 }
+
+#[test]
+fn a_capacity_that_was_lowered_is_reached_step_by_step() {
+    let database = Database::new(FIELDS);
+    let creates: Vec<_> = (0..250)
+        .map(|id| operation("log", action::create(&json!({ "id": id.to_string(), "rank": id }))))
+        .collect();
+    database.batch(&creates).unwrap();
+    let lowered = "[collections.log.capacity]\nmax = 2\nfull = \"evict\"\nby = \"rank\"\n";
+    database.apply(&format!("{FIELDS}\n{lowered}")).unwrap();
+    let counts = ["a", "b", "c", "d"].map(|id| {
+        let created = code(database.create("log", &json!({ "id": id, "rank": 1000 })));
+        assert_eq!(created, "ok");
+        database.count("log")
+    });
+    assert_eq!(counts, [150, 50, 2, 2]);
+    database.assert_sound();
+}

@@ -64,21 +64,23 @@ impl Mark {
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(|error| cannot(path, "cannot be read", error))?;
         let slots: Vec<_> = bytes.chunks(SLOT_BYTES).map(Record::decode).collect();
+        // What is not believed (K3) must not make a slot the newest.
+        let believed = |record: Record| match record.boot == boot && boot != UNKNOWN_BOOT {
+            true => record,
+            false => Record { buffered: 0, ..record },
+        };
         let newest = slots
             .iter()
             .enumerate()
-            .filter_map(|(slot, record)| record.map(|record| (slot, record)))
+            .filter_map(|(slot, record)| record.map(|record| (slot, believed(record))))
             .max_by_key(|(_, record)| record.durable.max(record.buffered));
-        let Some((slot, mut record)) = newest else {
+        let Some((slot, record)) = newest else {
             let detail = format!(
                 "{} is damaged; remove it to go on without proof that no commit is missing",
                 path.display()
             );
             return Err(StoreError::Corrupt { detail });
         };
-        if record.boot != boot || boot == UNKNOWN_BOOT {
-            record.buffered = 0;
-        }
         Ok(Mark { path: path.to_owned(), file, record, boot, slot: (slot + 1) % SLOTS })
     }
 
@@ -239,6 +241,19 @@ mod tests {
             mark.record_durable(9).unwrap();
             assert!(refuses(&path, BOOT, 8));
         }
+    }
+
+    #[test]
+    fn k3_what_an_earlier_boot_buffered_hides_nothing_that_was_durable_since() {
+        let (_folder, path) = fresh();
+        let mut mark = Mark::open_at(&path, BOOT).unwrap();
+        mark.record_durable(500).unwrap();
+        mark.record_buffered(1000).unwrap();
+        let mut mark = Mark::open_at(&path, BOOT + 1).unwrap();
+        mark.check(500).unwrap();
+        mark.record_durable(501).unwrap();
+        assert!(refuses(&path, BOOT + 1, 500));
+        assert!(!refuses(&path, BOOT + 1, 501));
     }
 
     #[test]
