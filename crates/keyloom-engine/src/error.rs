@@ -136,7 +136,7 @@ pub enum Error {
         attempts: u32,
     },
     /// The commit may have happened: read before you retry.
-    #[error("it is not known whether the commit happened: read before you retry")]
+    #[error("it is not known whether the commit happened: read before you retry ({0})")]
     OutcomeUnknown(#[source] StoreError),
     /// The store failed; nothing is written.
     #[error("the store failed, nothing is written: {0}")]

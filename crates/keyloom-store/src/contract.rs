@@ -238,7 +238,7 @@ pub struct Tally {
     pub commits: u64,
     /// Commits whose checks did not hold.
     pub conflicts: u64,
-    /// Groups of commits that were written together; each has cost one sync.
+    /// Groups of commits that were written together; each has cost one sync at most.
     pub groups: u64,
 }
 

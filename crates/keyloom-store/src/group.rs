@@ -15,8 +15,9 @@
 //! G2: A view is published after its commits are as durable as promised and before they are
 //!     acknowledged, so a reader sees every acknowledged commit and none that could still be lost.
 //! G3: Each caller gets exactly one answer, whatever happens to the writer.
-//! G4: After a write whose outcome is unknown, nothing more is written: what the engine holds is
-//!     only known again once it is opened again.
+//! G4: After a write whose outcome is unknown, nothing more is written or read: what the engine
+//!     holds is only known again once it is opened again, and a reader who was told "absent" could
+//!     find it there.
 //!
 //! Readers wait for nobody: they clone the published view. What is read again and again they find
 //! beside the engine (`recent`). A view keeps what it shows alive in the engine (old pages, old
@@ -34,7 +35,7 @@ mod writer;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver as Inbox};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
@@ -126,6 +127,7 @@ struct Shared<E: Engine> {
     recent: Arc<Recent>,
     queue: Queue,
     writer: Mutex<Writer<E>>,
+    failed: Arc<OnceLock<String>>,
     durability: Durability,
     counts: Counts,
 }
@@ -177,6 +179,7 @@ impl<E: Engine> GroupStore<E> {
         let shared = Arc::new(Shared {
             published: ArcSwap::from_pointee(Published { view, sequence: tip.sequence }),
             recent: writer.recent(),
+            failed: writer.failed(),
             queue: Queue::default(),
             writer: Mutex::new(writer),
             durability,
@@ -201,6 +204,14 @@ impl<E: Engine> Drop for GroupStore<E> {
 }
 
 impl<E: Engine> Shared<E> {
+    /// What readers see, unless nobody knows what they should (G4).
+    fn published(&self) -> Result<Arc<Published<E::View>>, StoreError> {
+        match self.failed.get() {
+            None => Ok(self.published.load_full()),
+            Some(reason) => Err(StoreError::Unavailable { reason: reason.clone(), source: None }),
+        }
+    }
+
     /// The life of the writer thread.
     fn work(&self) {
         // Also if this thread should panic, nobody waits for an answer that never comes (G3).
@@ -276,7 +287,7 @@ impl<E: Engine> Shared<E> {
 impl<E: Engine> OrderedStore for GroupStore<E> {
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         Ok(Box::new(GroupSnapshot {
-            published: self.shared.published.load_full(),
+            published: self.shared.published()?,
             recent: Arc::clone(&self.shared.recent),
         }))
     }
@@ -304,7 +315,7 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         let Some(first) = after.0.checked_add(1).filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
-        let Published { view, .. } = &*self.shared.published.load_full();
+        let Published { view, .. } = &*self.shared.published()?;
         let from = rows::change_key(Position(first));
         let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
         let found = page(&mut cursor, Direction::Forward, limit, |row, bytes| {
@@ -323,7 +334,7 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     }
 
     async fn feed(&self) -> Result<Feed, StoreError> {
-        let Published { view, .. } = &*self.shared.published.load_full();
+        let Published { view, .. } = &*self.shared.published()?;
         guarded(|| {
             let last = rows::read_tip(view)?.position;
             let first = rows::first_change(view)?;

@@ -3,7 +3,7 @@
 //! M1: Taking a snapshot costs the same however much is stored; it remembers only a number.
 //! M2: The versions of a key stand from oldest to newest; a reader takes the last one that is not
 //!     younger than its snapshot.
-//! M3: A version is dropped as soon as no snapshot can see it.
+//! M3: A version is dropped as soon as it is older than what the oldest snapshot sees.
 //! M4: Locks are taken in the order `state`, `readers`, and never while a caller's code runs.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -4,6 +4,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use keyloom_api::{Code, Details, Problem};
 use keyloom_engine::Error;
+use tracing::warn;
 
 use crate::caller::CHALLENGE;
 use crate::limits::RETRY_AFTER_SECONDS;
@@ -54,6 +55,9 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let refusal = Refusal { problem: Box::new(problem(&error)), header: None };
+        if let Error::Unavailable(cause) | Error::OutcomeUnknown(cause) = &error {
+            warn!(%cause, "the store failed");
+        }
         match error {
             Error::ChangesGone { .. } => refusal.status(StatusCode::GONE),
             Error::Unavailable(_) => {

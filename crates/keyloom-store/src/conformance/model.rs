@@ -176,11 +176,14 @@ impl Model {
     }
 }
 
-/// One of about a hundred keys, so that operations meet.
+/// One of some hundred keys, so that operations meet. Half of them are long enough to belong to a
+/// family of keys, as those of documents and claims do.
 fn draw_key(random: &mut Random) -> Vec<u8> {
     const BYTES: [u8; 5] = [0x00, 0x01, b'k', 0xFE, 0xFF];
+    let family: &[u8] = if random.below(2) == 0 { b"famil" } else { b"" };
     let len = 1 + random.below(3);
-    (0..len).map(|_| BYTES[random.below(BYTES.len())]).collect()
+    let own = (0..len).map(|_| BYTES[random.below(BYTES.len())]);
+    family.iter().copied().chain(own).collect()
 }
 
 fn draw_range(random: &mut Random) -> KeyRange {

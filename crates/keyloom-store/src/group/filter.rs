@@ -67,7 +67,7 @@ impl Filter {
         false
     }
 
-    /// Follows a batch that is about to be written (F1).
+    /// Follows a batch that was written and is not published yet (F1).
     pub(super) fn follow(&self, batch: &Batch<'_>) {
         if self.known.is_empty() {
             return;

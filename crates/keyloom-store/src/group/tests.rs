@@ -226,7 +226,7 @@ fn a_group_that_was_not_written_is_unavailable_and_the_store_goes_on() {
 }
 
 #[test]
-fn g4_after_an_unknown_outcome_nothing_more_is_written() {
+fn g4_after_an_unknown_outcome_nothing_more_is_written_or_read() {
     for durability in [Durability::Durable, Durability::Buffered] {
         let subject = start(durability, vec![Step::Unknown]);
         let error = subject.commit(put("a")).unwrap_err();
@@ -234,8 +234,14 @@ fn g4_after_an_unknown_outcome_nothing_more_is_written() {
         let error = subject.commit(put("b")).unwrap_err();
         assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
         assert!(error.to_string().contains("sync failed"), "{error}");
-        assert!(error.to_string().contains("open the store again"), "{error}");
-        assert!(!subject.exists("b"));
+        assert!(error.to_string().contains("the store is opened again"), "{error}");
+        for read in [
+            block_on(subject.store.snapshot()).err(),
+            block_on(subject.store.changes(Position(0), 1)).err(),
+            block_on(subject.store.feed()).err(),
+        ] {
+            assert_eq!(read.unwrap().to_string(), error.to_string());
+        }
         assert_eq!(subject.controls.writes.lock().unwrap().len(), 0);
     }
 }

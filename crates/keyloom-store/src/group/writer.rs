@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
@@ -33,8 +33,8 @@ pub(super) struct Writer<E> {
     recent: Arc<Recent>,
     /// Where the scans of the filter are run, while the store is open.
     scans: Option<Sender<Arc<Scan>>>,
-    /// Why nothing more is written (G4).
-    failed: Option<String>,
+    /// Why nothing more is written or read (G4).
+    failed: Arc<OnceLock<String>>,
 }
 
 impl<E: Engine> Writer<E> {
@@ -55,8 +55,13 @@ impl<E: Engine> Writer<E> {
             filter: RefCell::default(),
             recent: Arc::new(Recent::new()),
             scans: Some(scans),
-            failed: None,
+            failed: Arc::default(),
         }
+    }
+
+    /// Why nothing more is written or read (G4), once there is a reason.
+    pub(super) fn failed(&self) -> Arc<OnceLock<String>> {
+        Arc::clone(&self.failed)
     }
 
     /// What readers share with the writer.
@@ -71,7 +76,7 @@ impl<E: Engine> Writer<E> {
         published: &ArcSwap<Published<E::View>>,
     ) -> Vec<Answer> {
         let count = commits.len();
-        if let Some(reason) = &self.failed {
+        if let Some(reason) = self.failed.get() {
             return each(count, || StoreError::Unavailable {
                 reason: reason.clone(),
                 source: None,
@@ -90,7 +95,7 @@ impl<E: Engine> Writer<E> {
         through: Position,
         published: &ArcSwap<Published<E::View>>,
     ) -> Result<(), StoreError> {
-        if let Some(reason) = &self.failed {
+        if let Some(reason) = self.failed.get() {
             return Err(StoreError::Unavailable { reason: reason.clone(), source: None });
         }
         let work = AssertUnwindSafe(|| self.forget(through, published));
@@ -116,7 +121,7 @@ impl<E: Engine> Writer<E> {
     /// the mark then stays behind what was only buffered, as after a crash.
     pub(super) fn finish(&mut self) {
         let sync = AssertUnwindSafe(|| self.engine.sync());
-        if self.failed.is_none() && matches!(panic::catch_unwind(sync), Ok(Ok(()))) {
+        if self.failed.get().is_none() && matches!(panic::catch_unwind(sync), Ok(Ok(()))) {
             let _ = self.mark.record_durable(self.tip.sequence);
         }
     }
@@ -189,9 +194,12 @@ impl<E: Engine> Writer<E> {
     }
 
     fn fail(&mut self, count: usize, reason: &str) -> Vec<Answer> {
-        self.failed = Some(format!(
-            "an earlier write failed ({reason}), nothing more is written: open the store again"
-        ));
+        let told = format!(
+            "a write failed ({reason}), and whether it happened is only known once the store is \
+             opened again: end this process, see to the cause, and start it again"
+        );
+        // Nothing is written behind the first one.
+        let _ = self.failed.set(told);
         each(count, || StoreError::OutcomeUnknown { reason: reason.into(), source: None })
     }
 }
