@@ -406,7 +406,8 @@ struct Proposal {
     evolution: Evolution,
 }
 
-fn catalog_check(catalog: &Catalog) -> Check {
+/// That a catalog is still in force.
+pub(crate) fn catalog_check(catalog: &Catalog) -> Check {
     let expect = catalog.stamp.map_or(Expect::Absent, Expect::At);
     Check { key: catalog_key(), expect }
 }

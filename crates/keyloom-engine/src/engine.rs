@@ -1,8 +1,8 @@
 //! The engine: one store, the catalog in force, and what is handed in from outside.
 //!
 //! G1: The engine holds no lock over data: every race is settled by the checks of a commit.
-//! G2: Every commit that writes documents or objects checks that the catalog is still the one it
-//!     was planned with.
+//! G2: Every commit that writes documents, objects or their keys checks that the catalog is still
+//!     the one it was planned with.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use keyloom_key::{Head, Space};
 use keyloom_store::{Check, Commit, CommitOutcome, Entry, Expect, Snapshot, Stored, Write};
 
-use crate::apply::documents_page;
-use crate::catalog::{Collection, Path, PathState};
+use crate::apply::{catalog_check, documents_page};
+use crate::catalog::{Catalog, Collection, Path, PathState};
 use crate::document::{Facts, HeadRecord, Record, document_key, document_keys, path_keys};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -71,10 +71,12 @@ impl Engine {
         repair: Repair,
         progress: &mut (dyn FnMut(u64) + Send),
     ) -> Result<CheckReport, Error> {
-        let catalog = self.reload_catalog().await?;
+        self.reload_catalog().await?;
+        let (catalog, snapshot) = self.begin_read().await?;
         let mut run = CheckRun {
             engine: self,
-            snapshot: self.store.snapshot().await?,
+            catalog: &catalog,
+            snapshot,
             repair,
             report: CheckReport::default(),
         };
@@ -92,6 +94,7 @@ impl Engine {
 /// A check under way.
 struct CheckRun<'a> {
     engine: &'a Engine,
+    catalog: &'a Catalog,
     snapshot: Box<dyn Snapshot>,
     repair: Repair,
     report: CheckReport,
@@ -252,11 +255,13 @@ impl CheckRun<'_> {
     }
 
     /// Writes what is needed, if that was asked and nobody changed the document meanwhile.
-    async fn mend(&mut self, checks: Vec<Check>, writes: Vec<Write>) -> Result<(), Error> {
+    async fn mend(&mut self, mut checks: Vec<Check>, writes: Vec<Write>) -> Result<(), Error> {
         if self.repair == Repair::No || writes.is_empty() {
             return Ok(());
         }
         let mended = writes.len() as u64;
+        // What follows from a document, another schema may see otherwise.
+        checks.push(catalog_check(self.catalog));
         let commit = Commit { checks, writes, changes: Vec::new() };
         let outcome = self.engine.store.commit(commit.into()).await?;
         if matches!(outcome, CommitOutcome::Committed { .. }) {

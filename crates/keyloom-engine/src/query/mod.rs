@@ -363,6 +363,7 @@ pub(crate) async fn planned(
     wanted: Wanted<'_>,
 ) -> Result<Plan, Error> {
     let (Wanted::Exactly(own) | Wanted::Page { own, .. }) = wanted;
+    own.check_own(collection, readable)?;
     let narrowed = (*readable != Reach::All).then(|| own.within(readable));
     let refusal = match plan(collection, narrowed.as_ref().unwrap_or(own)) {
         Ok(plan) => return Ok(plan),

@@ -160,6 +160,24 @@ impl Request {
         }
     }
 
+    /// The same where an element of the array makes documents the caller's.
+    pub(crate) fn check_own(&self, collection: &Collection, reach: &Reach) -> Result<(), Error> {
+        let Reach::Own(terms) = reach else { return Ok(()) };
+        let asked = self.filter.iter().flatten().chain(self.any.iter().flatten().flatten());
+        let is_apart = |(source, term): &&(Source, Term)| {
+            let mut own = terms.iter().filter(|(own, _)| own == source);
+            is_array(collection, *source) && own.any(|(_, own)| own != term)
+        };
+        match asked.into_iter().find(is_apart) {
+            None => Ok(()),
+            Some((source, _)) => Err(Error::invalid(format!(
+                "an element of `{}` makes documents yours, and keys hold one element of it: ask \
+                 for your own, and test the others in the results",
+                collection.source_name(*source)
+            ))),
+        }
+    }
+
     /// Documents without the field have no place in its order and are in no group: a result
     /// without them would be incomplete in silence.
     fn check_presence(&self, collection: &Collection) -> Result<(), Error> {

@@ -212,3 +212,28 @@ fn a_cursor_of_one_caller_is_refused_for_another() {
     assert_eq!(ids(&query(&database, &user("ann"), &follow).unwrap()), [2, 3]);
     assert_eq!(query(&database, &user("bob"), &follow).unwrap_err().code(), "invalid_argument");
 }
+
+#[test]
+fn documents_that_are_shared_by_an_array_are_not_lost_when_another_member_is_asked_for() {
+    let database = Database::open(
+        r#"
+        [collections.notes]
+        key = "note:{id}"
+        access = { read = "managed", write = "managed", subjects = ["members"] }
+        [collections.notes.fields]
+        id      = { type = "u64", required = true }
+        members = { type = "id[]", elements = { max = 9 } }
+        [collections.notes.indexes]
+        members = "notes:members:{members[]}:{id}"
+        "#,
+    );
+    database.put("notes", &json!({"id": 1, "members": ["ann", "bob"]}));
+    database.put("notes", &json!({"id": 2, "members": ["bob"]}));
+    let ann = user("ann");
+    for own in [json!({}), json!({"where": {"members": "ann"}})] {
+        assert_eq!(ids(&query(&database, &ann, &own).unwrap()), [1]);
+    }
+    let bob = json!({"where": {"members": "bob"}});
+    let error = query(&database, &ann, &bob).unwrap_err().to_string();
+    assert!(error.contains("an element of `members` makes documents yours"), "{error}");
+}
