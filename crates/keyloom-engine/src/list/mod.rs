@@ -50,7 +50,8 @@ pub struct List {
     /// document may be gone; otherwise its place in the order is looked up, so a document that is
     /// gone is an error that says to send `next`, which always works.
     pub start_after: Option<String>,
-    /// The most documents of the page, one at least; [`PAGE_LIMIT_DEFAULT`] if `None`.
+    /// The most documents of the page, one at least;
+    /// [`PAGE_LIMIT_DEFAULT`](crate::limits::PAGE_LIMIT_DEFAULT) if `None`.
     pub limit: Option<usize>,
     /// Allows a scan that reads at most so many keys for the page and tests them, if no key serves
     /// the list.
