@@ -5,7 +5,7 @@ use keyloom_key::{Cut, Each, Kind};
 use keyloom_store::Limits;
 
 use super::compile::wrong;
-use super::{Collection, Field, FieldKind, Path, Source};
+use super::{Collection, Path, Source};
 use crate::error::Error;
 use crate::limits::{ARRAY_ELEMENTS_MAX, DOCUMENT_BYTES_MAX};
 
@@ -46,7 +46,8 @@ pub(crate) fn value_bytes_max(collection: &Collection, source: Source) -> Option
     component_bytes(collection, source, Cut::Whole)
 }
 
-/// Refuses a collection that could make keys or commits larger than the store takes.
+/// Refuses a collection that could make keys longer, or commits of more operations, than the store
+/// takes.
 pub(super) fn check(collection: &Collection, limits: &Limits) -> Result<(), Error> {
     let paths = std::iter::once(&collection.key).chain(collection.further_paths());
     let mut keys = 0;
@@ -76,45 +77,7 @@ pub(super) fn check(collection: &Collection, limits: &Limits) -> Result<(), Erro
         );
         return Err(wrong(&collection.name, "indexes", detail));
     }
-    check_included(collection, limits)
-}
-
-/// Refuses indexes that could make the copies of a document larger than a commit. An update writes
-/// them all.
-fn check_included(collection: &Collection, limits: &Limits) -> Result<(), Error> {
-    let mut bytes = 2 * DOCUMENT_BYTES_MAX;
-    for index in collection.indexes.iter().filter(|index| !index.include.is_empty()) {
-        let fields = index.include.iter().filter_map(|field| collection.fields.get(*field));
-        let included: usize = fields.map(included_bytes).sum();
-        let copies = keys_per_document(collection, &index.path);
-        bytes += copies.saturating_mul(included.min(DOCUMENT_BYTES_MAX));
-        if bytes > limits.commit_bytes_max {
-            let detail = format!(
-                "{copies} keys of a document can each hold {included} bytes that it includes, and \
-                 the store takes {} in a commit: bound the length of what is included, or \
-                 `elements`",
-                limits.commit_bytes_max
-            );
-            return Err(wrong(&collection.name, &index.path.name, detail));
-        }
-    }
     Ok(())
-}
-
-/// The most bytes of a field in JSON, with its name.
-fn included_bytes(field: &Field) -> usize {
-    let value = match (&field.kind, field.length.and_then(|length| length.max)) {
-        // A character takes six bytes as an escape.
-        (FieldKind::Key(Kind::Text | Kind::Id), Some(characters)) => 2 + 6 * characters,
-        (FieldKind::Key(Kind::Id), None) => 2 + 6 * 128,
-        (FieldKind::Key(Kind::Text) | FieldKind::Number | FieldKind::Json, _) => DOCUMENT_BYTES_MAX,
-        (FieldKind::Key(_), _) => 64,
-    };
-    let elements = match field.array {
-        true => field.elements.and_then(|elements| elements.max).unwrap_or(ARRAY_ELEMENTS_MAX),
-        false => 1,
-    };
-    field.name.len() + 4 + value.saturating_add(1).saturating_mul(elements)
 }
 
 fn check_bounded(collection: &Collection, path: &Path) -> Result<(), Error> {
