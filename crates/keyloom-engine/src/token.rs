@@ -410,3 +410,30 @@ fn read_id(key: &[u8]) -> Result<Ulid, Error> {
     let bytes = packed.try_into().map_err(|_| Error::corrupt("a token's key is cut off"))?;
     Ok(Ulid::from_bytes(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_remembered_unless_a_commit_may_change_it() {
+        let known = TokensKnown::default();
+        let (before, _) = known.get();
+        known.learn(before, false);
+        assert_eq!(known.get().1, Some(false));
+        pollster::block_on(known.change(ready(())));
+        known.learn(before, false);
+        assert_eq!(known.get().1, None, "it was found before the commit");
+        {
+            let mut change = std::pin::pin!(known.change(pending::<()>()));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(change.as_mut().poll(&mut context).is_pending());
+        }
+        let (since, _) = known.get();
+        known.learn(since, false);
+        assert_eq!(known.get().1, None, "nobody knows when a commit without a caller is written");
+    }
+}

@@ -3,6 +3,7 @@
 use keyloom_engine::SchemaStep;
 use keyloom_key::Space;
 use pollster::block_on;
+use serde_json::json;
 
 use super::{PEOPLE, people, people_with, person, states, templates};
 use crate::support::{Database, schema};
@@ -87,5 +88,20 @@ fn an_index_is_built_anew_when_the_type_of_its_fields_changes() {
     let changed = database.apply(&folded).unwrap();
     assert_eq!(changed.steps.len(), 7, "{:?}", changed.steps);
     assert_eq!(database.lookup("people", "name", "ANN").unwrap().key, "person:a");
+    database.assert_sound();
+}
+
+#[test]
+fn a_backfill_of_large_documents_keeps_its_commits_small_enough_for_the_store() {
+    let pages = "[collections.pages]\nkey = \"page:{id}\"\n\
+                  fields.id = { type = \"id\", required = true }\n\
+                  fields.body = { type = \"json\" }\n";
+    let database = Database::new(pages);
+    for id in 0..40 {
+        let page = json!({"id": id.to_string(), "body": "x".repeat(900_000)});
+        database.create("pages", &page).unwrap();
+    }
+    let index = "indexes.all = { key = \"all:{id}\", include = [\"body\"] }\n";
+    database.apply(&format!("{pages}{index}")).unwrap();
     database.assert_sound();
 }
