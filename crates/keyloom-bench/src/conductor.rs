@@ -240,13 +240,15 @@ impl Conductor<'_> {
     }
 
     /// Operations of a row in one round: enough for about a second where it is slow, and bounded.
+    /// With many writers they are so many that an engine which puts off a part of its work has to
+    /// do it in each round.
     fn operations(&self, row: Row) -> u64 {
         let operations = match row {
-            Row::Create { promise: Promise::Durable, writers: 1 } => 500,
-            Row::Create { promise: Promise::Durable, writers: 16 } => 2000,
-            Row::Create { promise: Promise::Durable, .. } => 6000,
+            Row::Create { promise: Promise::Durable, writers: 1 } => 1000,
+            Row::Create { promise: Promise::Durable, writers: 16 } => 8000,
+            Row::Create { promise: Promise::Durable, .. } => 12_000,
             Row::Create { promise: Promise::Buffered, .. } => 6000,
-            Row::Update => 2000,
+            Row::Update => 8000,
             Row::Read(Reading::Get | Reading::Lookup) => 20_000,
             Row::Read(Reading::Covered) => 5000,
             Row::Read(Reading::Newest | Reading::Merged) => 2000,

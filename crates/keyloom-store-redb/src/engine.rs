@@ -1,10 +1,4 @@
-//! redb as an ordered map of rows.
-//!
-//! ```text
-//! table "rows": row key → checksum u32 big-endian | value
-//! ```
-//! The checksum is the low half of XXH3-64 of the value, seeded with the XXH3-64 of the row key. It
-//! hardly shows in a scan, while a CRC made scans of short rows a quarter slower.
+//! redb as an ordered map of rows, with a journal in front of it.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -15,20 +9,20 @@ use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
 use keyloom_store::{Direction, StoreError};
 use redb::{
-    Database, DatabaseError, Range, ReadOnlyTable, ReadableDatabase, StorageError, TableDefinition,
-    WriteTransaction,
+    Database, DatabaseError, Durability, Range, ReadOnlyTable, ReadableDatabase, StorageError,
+    TransactionError, WriteTransaction,
 };
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::CACHE_BYTES;
-
-const ROWS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("rows");
-
-type Key = &'static [u8];
-type Value = &'static [u8];
+use crate::journal::Journal;
+use crate::record::Record;
+use crate::tree::{self, Bytes, ROWS, unseal};
 
 pub(crate) struct RedbEngine {
     open: Arc<Open>,
+    journal: Journal,
+    /// A buffer that all groups share.
+    record: Record,
 }
 
 /// What has to stay open while anything reads (E3). The fields are dropped in this order.
@@ -39,29 +33,73 @@ struct Open {
 
 /// Creates a database with its table, so that an opened one always has it.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let database = Database::create(path).map_err(open_error)?;
-    let transaction = begin(&database).map_err(unavailable)?;
+    create_table(&Database::create(path).map_err(open_error)?)
+}
+
+/// Makes sure that a database has its table.
+pub(crate) fn create_table(database: &Database) -> Result<(), StoreError> {
+    let transaction = begin(database).map_err(unavailable)?;
     transaction.open_table(ROWS).map_err(unavailable)?;
     transaction.commit().map_err(unavailable)
 }
 
+/// Opens a database that was created.
+pub(crate) fn open(path: &Path) -> Result<Database, StoreError> {
+    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)
+}
+
 impl RedbEngine {
-    pub(crate) fn open(path: &Path, folder: Folder) -> Result<Self, StoreError> {
-        let database =
-            Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)?;
-        Ok(RedbEngine { open: Arc::new(Open { database, _folder: folder }) })
+    /// Brings a database up to date with its journal.
+    pub(crate) fn start(
+        database: Database,
+        journal: &Path,
+        folder: Folder,
+    ) -> Result<Self, StoreError> {
+        let transaction = begin(&database).map_err(unavailable)?;
+        let generation = tree::generation(&transaction)?;
+        let journal = Journal::open(journal, generation, |rows| tree::apply(&transaction, rows))?;
+        let open = Arc::new(Open { database, _folder: folder });
+        let mut engine = RedbEngine { open, journal, record: Record::default() };
+        if !engine.journal.is_empty() {
+            engine.checkpoint(transaction)?;
+        }
+        Ok(engine)
+    }
+
+    /// Writes what is only in memory and in the journal, together with this transaction.
+    fn checkpoint(&mut self, transaction: WriteTransaction) -> Result<(), StoreError> {
+        tree::set_generation(&transaction, self.journal.generation() + 1)?;
+        transaction.commit().map_err(unavailable)?;
+        self.journal.restart().map_err(unavailable)
+    }
+
+    /// Makes this transaction durable by its record, and leaves its pages to the next checkpoint.
+    fn append(&mut self, mut transaction: WriteTransaction) -> Result<(), WriteError> {
+        let not_written = |error| WriteError::NotWritten(error);
+        self.journal.reserve(&self.record).map_err(unavailable).map_err(not_written)?;
+        transaction.set_quick_repair(false);
+        let left = transaction.set_durability(Durability::None);
+        left.map_err(unavailable).map_err(not_written)?;
+        let appended = self.journal.append(&mut self.record).map_err(unavailable);
+        appended.map_err(WriteError::Unknown)?;
+        transaction.commit().map_err(|error| WriteError::Unknown(unavailable(error)))
     }
 }
 
 impl Engine for RedbEngine {
     type View = RedbView;
 
+    /// What fails after the record or the pages were written may come back with the next open.
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError> {
         let not_written = |error| WriteError::NotWritten(error);
+        self.record.fill(rows).map_err(not_written)?;
         let transaction = begin(&self.open.database).map_err(unavailable).map_err(not_written)?;
-        insert(&transaction, rows).map_err(not_written)?;
-        // A commit that fails may have reached the disk, and then comes back with the next open.
-        transaction.commit().map_err(|error| WriteError::Unknown(unavailable(error)))
+        tree::apply(&transaction, self.record.rows()).map_err(not_written)?;
+        if self.journal.has_room(&self.record) {
+            self.append(transaction)
+        } else {
+            self.checkpoint(transaction).map_err(WriteError::Unknown)
+        }
     }
 
     fn view(&self) -> Result<RedbView, StoreError> {
@@ -71,38 +109,24 @@ impl Engine for RedbEngine {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        // Every commit was durable already.
-        Ok(())
+        if self.journal.is_empty() {
+            return Ok(());
+        }
+        let transaction = begin(&self.open.database).map_err(unavailable)?;
+        self.checkpoint(transaction)
     }
 }
 
-fn begin(database: &Database) -> Result<WriteTransaction, redb::TransactionError> {
+/// A transaction that is durable when it is committed.
+fn begin(database: &Database) -> Result<WriteTransaction, TransactionError> {
     let mut transaction = database.begin_write()?;
-    // Opening after a crash then takes milliseconds instead of a walk through the whole file. A
-    // lone commit takes twice as long for it; in a group it is nearly free.
+    // Opening after a crash then takes milliseconds instead of a walk through the whole file.
     transaction.set_quick_repair(true);
     Ok(transaction)
 }
 
-fn insert(transaction: &WriteTransaction, rows: &Rows<'_>) -> Result<(), StoreError> {
-    let mut table = transaction.open_table(ROWS).map_err(unavailable)?;
-    let mut sealed = Vec::new();
-    rows.for_each(|row, value| {
-        match value {
-            Some(value) => {
-                seal(row, value, &mut sealed);
-                table.insert(row, sealed.as_slice()).map_err(storage_error)?;
-            }
-            None => {
-                table.remove(row).map_err(storage_error)?;
-            }
-        }
-        Ok(())
-    })
-}
-
 pub(crate) struct RedbView {
-    table: ReadOnlyTable<Key, Value>,
+    table: ReadOnlyTable<Bytes, Bytes>,
     _open: Arc<Open>,
 }
 
@@ -127,7 +151,7 @@ impl View for RedbView {
 }
 
 pub(crate) struct RedbCursor {
-    range: Range<'static, Key, Value>,
+    range: Range<'static, Bytes, Bytes>,
 }
 
 impl Cursor for RedbCursor {
@@ -150,28 +174,7 @@ impl Cursor for RedbCursor {
     }
 }
 
-/// Puts the checksum in front of a value (E1).
-fn seal(row: &[u8], value: &[u8], sealed: &mut Vec<u8>) {
-    sealed.clear();
-    sealed.extend_from_slice(&checksum(row, value));
-    sealed.extend_from_slice(value);
-}
-
-fn unseal<'a>(row: &[u8], sealed: &'a [u8]) -> Result<&'a [u8], StoreError> {
-    match sealed.split_first_chunk::<4>() {
-        Some((found, value)) if *found == checksum(row, value) => Ok(value),
-        _ => Err(StoreError::Corrupt {
-            detail: format!("the row {} fails its checksum", row.escape_ascii()),
-        }),
-    }
-}
-
-fn checksum(row: &[u8], value: &[u8]) -> [u8; 4] {
-    let [_, _, _, _, low @ ..] = xxh3_64_with_seed(value, xxh3_64(row)).to_be_bytes();
-    low
-}
-
-fn storage_error(error: StorageError) -> StoreError {
+pub(crate) fn storage_error(error: StorageError) -> StoreError {
     match error {
         StorageError::Corrupted(detail) => StoreError::Corrupt { detail },
         error => unavailable(error),
@@ -194,37 +197,6 @@ pub(crate) fn open_error(error: DatabaseError) -> StoreError {
     }
 }
 
-fn unavailable(error: impl Error + Send + Sync + 'static) -> StoreError {
+pub(crate) fn unavailable(error: impl Error + Send + Sync + 'static) -> StoreError {
     StoreError::Unavailable { reason: error.to_string(), source: Some(Box::new(error)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_bytes_of_a_sealed_row_are_fixed() {
-        let mut sealed = Vec::new();
-        seal(b"\x01key", b"\x07value", &mut sealed);
-        assert_eq!(sealed, b"\x51\x23\x7A\xD9\x07value");
-        assert_eq!(unseal(b"\x01key", &sealed).unwrap(), b"\x07value");
-    }
-
-    #[test]
-    fn e1_a_bit_that_flips_in_key_or_value_is_found() {
-        let row = b"row".to_vec();
-        let mut sealed = Vec::new();
-        seal(&row, b"value", &mut sealed);
-        for bit in 0..8 * sealed.len() {
-            let mut damaged = sealed.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(unseal(&row, &damaged), Err(StoreError::Corrupt { .. })));
-        }
-        for bit in 0..8 * row.len() {
-            let mut damaged = row.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(unseal(&damaged, &sealed).is_err());
-        }
-        assert!(unseal(&row, b"abc").is_err());
-    }
 }

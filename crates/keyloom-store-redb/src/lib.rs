@@ -1,8 +1,8 @@
 //! The default embedded store: redb, a copy-on-write B-tree in one file.
 //!
-//! Every acknowledged commit is durable; there is no other mode, because redb without a sync keeps
-//! commits in the memory of the process. Commits that wait together share one transaction and one
-//! sync (see `keyloom_store::group`).
+//! Every acknowledged commit is durable; there is no other mode. Commits that wait together are one
+//! record of a journal and share one sync (see `keyloom_store::group` and `journal`); redb has them
+//! in memory, and writes its pages for many groups at once.
 //!
 //! E1: A row carries a checksum over its key and its value, which every read checks: redb checks
 //!     its own page checksums only when it repairs, so a damaged page would be read as it is.
@@ -13,7 +13,12 @@
 //!     from being used again: a snapshot that lives for long makes the file grow.
 
 mod engine;
+mod journal;
 mod overlay;
+#[cfg(test)]
+mod power;
+mod record;
+mod tree;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,6 +33,8 @@ use keyloom_store::{
 
 use engine::RedbEngine;
 
+pub use journal::JOURNAL_BYTES_MAX;
+
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "redb";
 
@@ -40,6 +47,9 @@ pub const VERIFY_BYTES_MAX: u64 = 64 << 20;
 /// The name of the database file in the folder.
 const DATA: &str = "data.redb";
 
+/// The name of the journal in the folder.
+const JOURNAL: &str = "journal";
+
 /// A store in a folder of this machine.
 pub struct RedbStore {
     group: GroupStore<RedbEngine>,
@@ -51,13 +61,22 @@ impl RedbStore {
         let folder = Folder::open(path, ENGINE)?;
         let mark = folder.mark()?;
         let data = folder.data(DATA);
+        let journal = folder.data(JOURNAL);
+        if !data.exists() {
+            // Nothing is touched if there was something once.
+            mark.check(0)?;
+        }
+        // A new database begins with a new journal: what an old one holds is not for it.
+        if !data.exists() || !journal.exists() {
+            folder.create_data(JOURNAL, journal::create)?;
+        }
         if !data.exists() {
             folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
         }
         if data.metadata().is_ok_and(|file| file.len() <= VERIFY_BYTES_MAX) {
             guarded(|| overlay::verify(&data))?;
         }
-        let engine = guarded(|| RedbEngine::open(&data, folder))?;
+        let engine = guarded(|| RedbEngine::start(engine::open(&data)?, &journal, folder))?;
         Ok(RedbStore { group: GroupStore::start(engine, mark, Durability::Durable)? })
     }
 

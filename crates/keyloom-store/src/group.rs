@@ -67,7 +67,8 @@ pub trait Engine: Send + 'static {
     /// A view of everything that was written.
     fn view(&self) -> Result<Self::View, StoreError>;
 
-    /// Makes everything that was written durable, before the store is closed.
+    /// Makes everything that was written durable, and writes out what was put off: when nobody
+    /// commits for a while, and before the store is closed.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
 
@@ -217,9 +218,13 @@ impl<E: Engine> Shared<E> {
         // Also if this thread should panic, nobody waits for an answer that never comes (G3).
         let _abandon = self.queue.abandon_on_drop();
         while let Some(group) = self.queue.take_group() {
-            self.write(self.writer.lock().expect(writer::CAUGHT), group);
+            let mut writer = self.writer.lock().expect(writer::CAUGHT);
+            match group.is_empty() {
+                true => writer.settle(),
+                false => self.write(writer, group),
+            }
         }
-        self.writer.lock().expect(writer::CAUGHT).finish();
+        self.writer.lock().expect(writer::CAUGHT).settle();
     }
 
     /// The life of the thread that reads the keys of families for the filter.

@@ -43,6 +43,10 @@ pub const TRIM_CHANGES_MAX: u64 = 4096;
 /// well below the time of a sync, and long enough for a thread to be woken.
 pub const GATHER_TIME: Duration = Duration::from_micros(50);
 
+/// How long nobody commits before an engine may write out what it has put off: far longer than
+/// those who commit all the time take, and short enough for the next ones to find it done.
+pub const REST_TIME: Duration = Duration::from_millis(100);
+
 /// Most bytes of the rows that an embedded store keeps because they are read again and again: the
 /// hot part of a database, beside the cache of its engine.
 pub const ROWS_BYTES_MAX: usize = 64 << 20;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
 /// A small generator (SplitMix64): the same seed gives the same numbers, everywhere and always.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Random {
     seed: u64,
     state: u64,

@@ -4,6 +4,7 @@
 //!     refused at once. A single commit is always taken, whatever its size.
 //! Q2: Commits leave in the order in which they came.
 //! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
+//! Q4: If nothing comes for [`REST_TIME`] after a group, an empty group is handed out, once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -12,6 +13,7 @@ use futures_channel::oneshot;
 
 use crate::limits::{
     self, GATHER_TIME, GROUP_BYTES_MAX, GROUP_COMMITS_MAX, QUEUE_BYTES_MAX, QUEUE_COMMITS_MAX,
+    REST_TIME,
 };
 use crate::{Commit, CommitOutcome, StoreError};
 
@@ -98,6 +100,7 @@ impl Queue {
     }
 
     /// The commits that are written together next. Sleeps until there are some; `None` is the end.
+    /// Once after the last group, when nobody has committed for a while, there are none.
     pub(super) fn take_group(&self) -> Option<Vec<Waiting>> {
         let mut state = self.gather(self.state());
         while state.waiting.is_empty() {
@@ -105,7 +108,19 @@ impl Queue {
                 return None;
             }
             state.wake_at = Some(1);
-            state = self.filled.wait(state).expect(UNPOISONED);
+            if state.last_group == 0 {
+                state = self.filled.wait(state).expect(UNPOISONED);
+            } else {
+                let is_quiet = |state: &mut State| state.waiting.is_empty() && !state.closed;
+                let waited = self.filled.wait_timeout_while(state, REST_TIME, is_quiet);
+                let (rested, end) = waited.expect(UNPOISONED);
+                state = rested;
+                if end.timed_out() {
+                    state.wake_at = None;
+                    state.last_group = 0;
+                    return Some(Vec::new());
+                }
+            }
             state.wake_at = None;
         }
         let group = state.take();
@@ -250,6 +265,18 @@ mod tests {
                 assert_eq!(queue.take_group().unwrap().len(), size);
                 assert_eq!(queue.state().wake_at, None);
             }
+        }
+        queue.close();
+        assert!(queue.take_group().is_none());
+    }
+
+    #[test]
+    fn q4_a_queue_that_stays_empty_says_so_once() {
+        let queue = Queue::default();
+        for _ in 0..2 {
+            assert!(queue.push(commit(1), Wake::Writer).is_ok());
+            let sizes = [(); 2].map(|()| queue.take_group().unwrap().len());
+            assert_eq!(sizes, [1, 0]);
         }
         queue.close();
         assert!(queue.take_group().is_none());

@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::task::{Context, Waker};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use pollster::block_on;
 use tempfile::TempDir;
@@ -30,7 +31,11 @@ struct Controls {
     steps: Mutex<Vec<Step>>,
     /// Of each write, how many rows it had and which thread did it.
     writes: Mutex<Vec<(usize, ThreadId)>>,
+    /// What a sync answers, and who is told of it.
+    syncs: Mutex<Option<(SyncAnswer, Sender<()>)>>,
 }
+
+type SyncAnswer = Result<(), &'static str>;
 
 enum Step {
     /// Says that it is in the write, and goes on when it is told to.
@@ -74,7 +79,9 @@ impl Engine for MapEngine {
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(())
+        let Some((answer, told)) = &*self.controls.syncs.lock().unwrap() else { return Ok(()) };
+        let _ = told.send(());
+        answer.map_err(failure)
     }
 }
 
@@ -399,6 +406,33 @@ fn begun<F: Future>(future: F) -> Pin<Box<F>> {
     let mut context = Context::from_waker(Waker::noop());
     assert!(future.as_mut().poll(&mut context).is_pending());
     future
+}
+
+/// Commits, and waits until the engine has synced by itself, with this answer.
+fn commit_and_rest(subject: &Subject, answer: SyncAnswer) {
+    let (told, syncs) = mpsc::channel();
+    *subject.controls.syncs.lock().unwrap() = Some((answer, told));
+    subject.commit(put("a")).unwrap();
+    syncs.recv_timeout(Duration::from_secs(60)).unwrap();
+}
+
+#[test]
+fn when_nobody_commits_for_a_while_the_engine_syncs() {
+    let subject = start(Durability::Durable, vec![]);
+    for _ in 0..2 {
+        commit_and_rest(&subject, Ok(()));
+    }
+    assert!(subject.exists("a"));
+}
+
+#[test]
+fn g4_after_a_sync_that_failed_nothing_more_is_written() {
+    let subject = start(Durability::Durable, vec![]);
+    commit_and_rest(&subject, Err("no space left"));
+    // The failure is noted before the writer is free again.
+    drop(subject.store.shared.writer.lock().unwrap());
+    let error = subject.commit(put("b")).unwrap_err().to_string();
+    assert!(error.contains("no space left"), "{error}");
 }
 
 #[test]

@@ -117,12 +117,20 @@ impl<E: Engine> Writer<E> {
         self.scans = None;
     }
 
-    /// Makes everything durable before the store is closed. Nobody is left to hear of an error;
-    /// the mark then stays behind what was only buffered, as after a crash.
-    pub(super) fn finish(&mut self) {
+    /// Makes everything durable, and lets the engine write out what it has put off, while nobody
+    /// waits. If that fails, those who come next are told.
+    pub(super) fn settle(&mut self) {
+        if self.failed.get().is_some() {
+            return;
+        }
         let sync = AssertUnwindSafe(|| self.engine.sync());
-        if self.failed.get().is_none() && matches!(panic::catch_unwind(sync), Ok(Ok(()))) {
-            let _ = self.mark.record_durable(self.tip.sequence);
+        let settled = panic::catch_unwind(sync).unwrap_or_else(|panic| {
+            let detail = format!("the engine gave up: {}", panic_message(&*panic));
+            Err(StoreError::Corrupt { detail })
+        });
+        let recorded = settled.and_then(|()| self.mark.record_durable(self.tip.sequence));
+        if let Err(error) = recorded {
+            self.fail(0, &error.to_string());
         }
     }
 
