@@ -248,7 +248,8 @@ impl Conductor<'_> {
             Row::Create { promise: Promise::Durable, writers: 16 } => 8000,
             Row::Create { promise: Promise::Durable, .. } => 12_000,
             Row::Create { promise: Promise::Buffered, .. } => 6000,
-            Row::Update => 8000,
+            // There are enough pending ones for ten rounds of a small run.
+            Row::Update => (self.settings.workload.documents / 40).min(8000),
             Row::Read(Reading::Get | Reading::Lookup) => 20_000,
             Row::Read(Reading::Covered) => 5000,
             Row::Read(Reading::Newest | Reading::Merged) => 2000,

@@ -89,7 +89,8 @@ impl Record {
     }
 }
 
-/// The record that these bytes begin with, if it is whole and belongs here: its rows and its length.
+/// The rows and the length of the record that these bytes begin with, if it is whole and belongs
+/// here.
 pub(crate) fn read(bytes: &[u8], place: Place) -> Option<(RowsIn<'_>, usize)> {
     let (found, rest) = bytes.split_first_chunk()?;
     let (len, rest) = rest.split_first_chunk()?;

@@ -43,7 +43,7 @@ use async_trait::async_trait;
 use futures_channel::oneshot::Receiver;
 
 use crate::folder::Mark;
-use crate::limits::{self, EMBEDDED, KEY_BYTES_MAX};
+use crate::limits::{self, EMBEDDED, HELP_GROUPS_MAX, KEY_BYTES_MAX};
 use crate::patience::wait_for;
 use crate::{
     Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
@@ -478,9 +478,6 @@ fn page<C: Cursor, R>(
         Ok(page)
     })
 }
-
-/// How many groups a caller writes for others before the writer thread takes over.
-const HELP_GROUPS_MAX: usize = 4;
 
 /// How many entries of a page get their space before they are read.
 const PAGE_RESERVED: usize = 32;

@@ -36,6 +36,10 @@ pub const GROUP_COMMITS_MAX: usize = 1024;
 /// Most bytes that share one sync, unless a single commit is larger.
 pub const GROUP_BYTES_MAX: usize = 8 << 20;
 
+/// Most groups that a caller of a buffered commit writes for others before the writer thread takes
+/// over: a caller is not held up for long by those who came later.
+pub const HELP_GROUPS_MAX: usize = 4;
+
 /// Most changes that one call forgets: the writer is held up for a few milliseconds only.
 pub const TRIM_CHANGES_MAX: u64 = 4096;
 
