@@ -8,7 +8,9 @@
 //!
 //! N1: All journals but the last end cleanly, because they were synced before the next one began.
 //! N2: A batch that was finished passes its checksum. fjall checks that too, but not before it has
-//!     acted on lengths that may be damaged.
+//!     acted on lengths that may be damaged. Only the very last batch may fail it: if the power
+//!     goes while it is written, its end can be on the disk before its middle is. fjall would
+//!     refuse to open, so it is cut off here. If it was acknowledged, the mark of the folder tells.
 //! N3: The batches of all journals carry growing sequence numbers. fjall's checksums leave these
 //!     numbers out, and a changed one would let an old value win over a new one.
 //!
@@ -21,7 +23,7 @@
 //! ```
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use keyloom_store::StoreError;
@@ -38,7 +40,8 @@ const TRAILER: [u8; 4] = *b"FJL\x03";
 const SPACE_BYTES: usize = 1;
 const STAMP_BYTES_MAX: usize = 10;
 
-/// Refuses journals of which something in the middle is missing or out of order.
+/// Refuses journals of which something in the middle is missing or out of order, and cuts off a
+/// last batch that was torn.
 pub(crate) fn check(data: &Path) -> Result<(), StoreError> {
     let journals = journals(data).map_err(|error| unreadable(data, error))?;
     let last = journals.last().cloned();
@@ -52,7 +55,12 @@ pub(crate) fn check(data: &Path) -> Result<(), StoreError> {
             Walked::Unfinished if Some(&path) != last.as_ref() => {
                 return Err(corrupt(&path, "breaks off in the middle"));
             }
-            Walked::Damaged => return Err(corrupt(&path, "fails the checksum of a commit")),
+            Walked::Torn { len } if Some(&path) == last.as_ref() => {
+                cut(&path, len).map_err(|error| unreadable(&path, error))?;
+            }
+            Walked::Damaged | Walked::Torn { .. } => {
+                return Err(corrupt(&path, "fails the checksum of a commit"));
+            }
             Walked::Clean | Walked::Unfinished => {}
         }
     }
@@ -81,6 +89,8 @@ enum Walked {
     Unfinished,
     /// A batch that was finished is not as it was written.
     Damaged,
+    /// The same, and nothing is behind it; the bytes before it are whole.
+    Torn { len: u64 },
     /// A batch is older than the one before it.
     Disordered,
 }
@@ -88,6 +98,7 @@ enum Walked {
 fn walk(path: &Path, seqno: &mut Option<u64>) -> io::Result<Walked> {
     let mut journal = BufReader::new(File::open(path)?);
     loop {
+        let len = journal.stream_position()?;
         match batch(&mut journal)? {
             Batch::Whole { seqno: next } if seqno.is_some_and(|last| next <= last) => {
                 return Ok(Walked::Disordered);
@@ -95,9 +106,19 @@ fn walk(path: &Path, seqno: &mut Option<u64>) -> io::Result<Walked> {
             Batch::Whole { seqno: next } => *seqno = Some(next),
             Batch::None => return Ok(Walked::Clean),
             Batch::Unfinished => return Ok(Walked::Unfinished),
-            Batch::Damaged => return Ok(Walked::Damaged),
+            Batch::Damaged => {
+                let is_last = matches!(batch(&mut journal)?, Batch::None);
+                return Ok(if is_last { Walked::Torn { len } } else { Walked::Damaged });
+            }
         }
     }
+}
+
+/// Leaves the first `len` bytes, for good.
+fn cut(path: &Path, len: u64) -> io::Result<()> {
+    let journal = File::options().write(true).open(path)?;
+    journal.set_len(len)?;
+    journal.sync_all()
 }
 
 enum Batch {
@@ -300,6 +321,28 @@ mod tests {
             let checked = check_journals(&[journal, whole(1 << 63, &[])]);
             assert!(checked.is_err() || (5..13).contains(&start), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn n2_a_last_batch_that_was_torn_is_cut_off() {
+        let (first, mut torn) = (whole(1, &["a"]), whole(2, &["b"]));
+        let value = torn.len() - TRAILER.len() - 8 - 1 - 9 - 1;
+        torn[value] ^= 1;
+        for reserved in [0, 5000] {
+            let folder = tempfile::tempdir().unwrap();
+            let [older, last] = ["8.jnl", "9.jnl"].map(|name| folder.path().join(name));
+            fs::write(&older, whole(0, &[])).unwrap();
+            fs::write(&last, [first.clone(), torn.clone(), vec![0; reserved]].concat()).unwrap();
+            check(folder.path()).unwrap();
+            assert!(fs::read(&last).unwrap() == first);
+            check(folder.path()).unwrap();
+        }
+        for behind in [whole(3, &["c"]), vec![START], vec![0, 0, 7]] {
+            let error = check_journals(&[[torn.clone(), behind].concat()]).unwrap_err();
+            assert!(error.contains("fails the checksum of a commit"), "{error}");
+        }
+        let error = check_journals(&[torn, whole(3, &[])]).unwrap_err();
+        assert!(error.contains("9.jnl fails the checksum of a commit"), "{error}");
     }
 
     #[test]

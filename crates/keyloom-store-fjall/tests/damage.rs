@@ -109,3 +109,37 @@ fn a_store_changes_its_durability_between_opens() {
     let store = open(folder.path()).unwrap();
     assert_eq!(pollster::block_on(store.changes(Position::default(), 9)).unwrap().len(), 3);
 }
+
+#[test]
+fn a_last_commit_that_was_torn_is_left_out_and_missed_only_if_it_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).unwrap();
+    let mark = folder.path().join("MARK");
+    write(&*store, "acknowledged");
+    let before = fs::read(&mark).unwrap();
+    write(&*store, "torn");
+    let after = fs::read(&mark).unwrap();
+    drop(store);
+    let journal = folder.path().join("data.fjall").join("0.jnl");
+    let mut bytes = fs::read(&journal).unwrap();
+    let place = bytes.windows(4).rposition(|bytes| bytes == b"torn").unwrap();
+    bytes[place] ^= 1;
+    for (marked, is_missed) in [(after, true), (before, false)] {
+        fs::write(&journal, &bytes).unwrap();
+        fs::write(&mark, marked).unwrap();
+        let opened = open(folder.path());
+        if is_missed {
+            let error = opened.err().unwrap().to_string();
+            assert!(error.contains("the acknowledged commits 2 to 2 are missing"), "{error}");
+            continue;
+        }
+        let store = opened.unwrap();
+        write(&*store, "later");
+        drop(store);
+        let store = open(folder.path()).unwrap();
+        let snapshot = pollster::block_on(store.snapshot()).unwrap();
+        let has = |key: &str| pollster::block_on(snapshot.get(key.as_bytes())).unwrap().is_some();
+        assert_eq!(["acknowledged", "torn", "later"].map(has), [true, false, true]);
+        assert_eq!(pollster::block_on(store.changes(Position(0), 9)).unwrap().len(), 2);
+    }
+}
