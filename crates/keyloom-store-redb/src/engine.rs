@@ -1,20 +1,23 @@
 //! redb as an ordered map of rows, with a journal in front of it.
 
 use std::error::Error;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
 use keyloom_store::{Direction, StoreError};
+use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, Durability, Range, ReadOnlyTable, ReadableDatabase, StorageError,
-    TransactionError, WriteTransaction,
+    Database, DatabaseError, Durability, Range, ReadOnlyTable, ReadableDatabase, StorageBackend,
+    StorageError, TransactionError, WriteTransaction,
 };
 
-use crate::CACHE_BYTES;
 use crate::journal::Journal;
+use crate::limits::CACHE_BYTES;
 use crate::record::Record;
 use crate::tree::{self, Bytes, ROWS, unseal};
 
@@ -48,38 +51,57 @@ pub(crate) fn open(path: &Path) -> Result<Database, StoreError> {
     Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)
 }
 
+/// Creates an empty journal.
+pub(crate) fn create_journal(path: &Path) -> Result<(), StoreError> {
+    File::create(path).and_then(|file| file.sync_all()).map_err(|error| cannot_open(path, error))
+}
+
+/// Opens a journal that was created.
+pub(crate) fn open_journal(path: &Path) -> Result<Box<dyn StorageBackend>, StoreError> {
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.map_err(|error| cannot_open(path, error))?;
+    Ok(Box::new(FileBackend::new(file).map_err(open_error)?))
+}
+
+fn cannot_open(path: &Path, error: io::Error) -> StoreError {
+    let reason = format!("{} cannot be opened: {error}", path.display());
+    StoreError::Unavailable { reason, source: Some(Box::new(error)) }
+}
+
 impl RedbEngine {
-    /// Brings a database up to date with its journal.
+    /// Brings a database up to date with its journal, in memory: both files stay as they are until
+    /// it is known that nothing is missing.
     pub(crate) fn start(
         database: Database,
-        journal: &Path,
+        journal: Box<dyn StorageBackend>,
         folder: Folder,
     ) -> Result<Self, StoreError> {
-        let transaction = begin(&database).map_err(unavailable)?;
+        let mut transaction = begin(&database).map_err(unavailable)?;
+        leave_in_memory(&mut transaction)?;
         let generation = tree::generation(&transaction)?;
         let journal = Journal::open(journal, generation, |rows| tree::apply(&transaction, rows))?;
-        let open = Arc::new(Open { database, _folder: folder });
-        let mut engine = RedbEngine { open, journal, record: Record::default() };
-        if !engine.journal.is_empty() {
-            engine.checkpoint(transaction)?;
+        if !journal.is_empty() {
+            transaction.commit().map_err(unavailable)?;
         }
-        Ok(engine)
+        let open = Arc::new(Open { database, _folder: folder });
+        Ok(RedbEngine { open, journal, record: Record::default() })
     }
 
     /// Writes what is only in memory and in the journal, together with this transaction.
     fn checkpoint(&mut self, transaction: WriteTransaction) -> Result<(), StoreError> {
-        tree::set_generation(&transaction, self.journal.generation() + 1)?;
+        // Nobody can foresee it, so no value that was stored can pass for a record of it.
+        let generation = RandomState::new().hash_one(());
+        tree::set_generation(&transaction, generation)?;
         transaction.commit().map_err(unavailable)?;
-        self.journal.restart().map_err(unavailable)
+        self.journal.restart(generation);
+        Ok(())
     }
 
     /// Makes this transaction durable by its record, and leaves its pages to the next checkpoint.
     fn append(&mut self, mut transaction: WriteTransaction) -> Result<(), WriteError> {
         let not_written = |error| WriteError::NotWritten(error);
         self.journal.reserve(&self.record).map_err(unavailable).map_err(not_written)?;
-        transaction.set_quick_repair(false);
-        let left = transaction.set_durability(Durability::None);
-        left.map_err(unavailable).map_err(not_written)?;
+        leave_in_memory(&mut transaction).map_err(not_written)?;
         let appended = self.journal.append(&mut self.record).map_err(unavailable);
         appended.map_err(WriteError::Unknown)?;
         transaction.commit().map_err(|error| WriteError::Unknown(unavailable(error)))
@@ -123,6 +145,12 @@ fn begin(database: &Database) -> Result<WriteTransaction, TransactionError> {
     // Opening after a crash then takes milliseconds instead of a walk through the whole file.
     transaction.set_quick_repair(true);
     Ok(transaction)
+}
+
+/// Lets a transaction be seen once it is committed, and be written by the next checkpoint.
+fn leave_in_memory(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
+    transaction.set_quick_repair(false);
+    transaction.set_durability(Durability::None).map_err(unavailable)
 }
 
 pub(crate) struct RedbView {

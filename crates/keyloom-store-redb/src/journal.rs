@@ -11,70 +11,56 @@
 //! ```
 //!
 //! W1: A generation is what was appended since a checkpoint. The checkpoint writes the number of
-//!     the next one into redb in the same commit, so records that redb has written are not read
-//!     again: their checksums are those of another generation.
+//!     the next one, which is drawn at random, into redb in the same commit, so records that redb
+//!     has written are not read again: their checksums are those of another generation.
 //! W2: A record is synced before the next one is appended, so only the last one can be torn, and
-//!     then nobody was told that it is there. What is behind it is older.
+//!     then nobody was told that it is there. Storage that loses power while it writes a sector
+//!     leaves the bytes in it that were there before, as all journals that append rely on.
 //! W3: Records hold rows as they are afterwards, so it does no harm to apply them to a database
 //!     that has some of them already.
+//! W4: Nothing is appended to what an earlier process has left: what is behind its last whole
+//!     record may be records, too. The first write of a process is a checkpoint.
 
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::io;
 
 use keyloom_store::StoreError;
+use redb::StorageBackend;
 
+use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN, JOURNAL_ROWS_MAX};
 use crate::record::{self, Place, Record, RowsIn};
-
-/// Most bytes of the journal. What it holds is in the memory of redb, too, as pages, and is written
-/// again when the store is opened after a crash.
-pub const JOURNAL_BYTES_MAX: usize = 4 << 20;
-
-/// The space that the file has at first; it doubles as it is needed.
-const JOURNAL_BYTES_MIN: usize = 64 << 10;
-
-/// Creates an empty journal.
-pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    File::create(path).and_then(|file| file.sync_all()).map_err(unavailable)
-}
 
 /// A journal that is open for appending.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    file: File,
+    file: Box<dyn StorageBackend>,
     /// The space of the file.
     space: usize,
-    /// Where the next record goes; the file stands there.
+    /// Where the next record goes.
     end: usize,
-    generation: u64,
+    /// How many rows there are.
+    rows: usize,
+    /// The generation that records are appended to; none before the first checkpoint (W4).
+    generation: Option<u64>,
 }
 
 impl Journal {
-    /// Opens the journal of a generation, and lets `apply` have the rows of its records.
+    /// Opens a journal, and lets `apply` have the rows of the records of a generation.
     pub(crate) fn open(
-        path: &Path,
-        generation: u64,
+        file: Box<dyn StorageBackend>,
+        generation: Option<u64>,
         mut apply: impl FnMut(RowsIn<'_>) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
-        let mut file = File::options().read(true).write(true).open(path).map_err(unavailable)?;
-        let mut bytes = Vec::new();
-        // Behind that there is nothing that this program wrote.
-        let mut ours = (&mut file).take(JOURNAL_BYTES_MAX as u64);
-        ours.read_to_end(&mut bytes).map_err(unavailable)?;
+        let bytes = read(&*file).map_err(unavailable)?;
         let mut end = 0;
-        while let Some((rows, len)) =
-            bytes.get(end..).and_then(|rest| record::read(rest, Place { generation, offset: end }))
-        {
+        let next = |end| {
+            let place = Place { generation: generation?, offset: end };
+            record::read(bytes.get(end..)?, place)
+        };
+        while let Some((rows, len)) = next(end) {
             apply(rows)?;
             end += len;
         }
-        file.seek(SeekFrom::Start(end as u64)).map_err(unavailable)?;
-        Ok(Journal { file, space: bytes.len(), end, generation })
-    }
-
-    /// The generation whose records these are.
-    pub(crate) fn generation(&self) -> u64 {
-        self.generation
+        Ok(Journal { file, space: bytes.len(), end, rows: 0, generation: None })
     }
 
     /// Whether there are no records.
@@ -82,9 +68,11 @@ impl Journal {
         self.end == 0
     }
 
-    /// Whether a record still fits.
+    /// Whether a record can be appended.
     pub(crate) fn has_room(&self, record: &Record) -> bool {
-        self.end + record.len() <= JOURNAL_BYTES_MAX
+        self.generation.is_some()
+            && self.end + record.len() <= JOURNAL_BYTES_MAX
+            && self.rows + record.count() <= JOURNAL_ROWS_MAX
     }
 
     /// Takes the space for a record that fits, so that a full disk is found before anything is
@@ -93,9 +81,8 @@ impl Journal {
         let end = self.end + record.len();
         if end > self.space {
             let space = end.next_power_of_two().clamp(JOURNAL_BYTES_MIN, JOURNAL_BYTES_MAX);
-            self.file.seek(SeekFrom::Start(self.space as u64))?;
-            self.file.write_all(&vec![0; space.saturating_sub(self.space)])?;
-            self.file.seek(SeekFrom::Start(self.end as u64))?;
+            self.file.set_len(space as u64)?;
+            self.file.write(self.space as u64, &vec![0; space.saturating_sub(self.space)])?;
             self.space = space;
         }
         Ok(())
@@ -103,23 +90,83 @@ impl Journal {
 
     /// Appends a record that has its space, and syncs it (W2).
     pub(crate) fn append(&mut self, record: &mut Record) -> io::Result<()> {
-        let place = Place { generation: self.generation, offset: self.end };
+        let generation = self.generation.ok_or(io::ErrorKind::InvalidInput)?;
+        self.rows += record.count();
+        let place = Place { generation, offset: self.end };
         let bytes = record.seal(place).ok_or(io::ErrorKind::FileTooLarge)?;
-        self.file.write_all(bytes)?;
+        self.file.write(self.end as u64, bytes)?;
         self.file.sync_data()?;
         self.end += bytes.len();
         Ok(())
     }
 
-    /// Begins a new generation, once redb has written the rows of this one (W1).
-    pub(crate) fn restart(&mut self) -> io::Result<()> {
-        self.generation += 1;
-        self.end = 0;
-        self.file.rewind()
+    /// Begins a new generation, once redb has written its number and the rows of this one (W1).
+    pub(crate) fn restart(&mut self, generation: u64) {
+        self.generation = Some(generation);
+        (self.end, self.rows) = (0, 0);
     }
 }
 
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Releases the lock now: a process that is just being forked off shares the file.
+        let _ = self.file.close();
+    }
+}
+
+/// All that may be records; behind that there is nothing that this program wrote.
+fn read(file: &dyn StorageBackend) -> io::Result<Vec<u8>> {
+    let len = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; len.min(JOURNAL_BYTES_MAX)];
+    file.read(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 fn unavailable(error: io::Error) -> StoreError {
-    let reason = format!("the journal: {error}");
+    let reason = format!("the journal cannot be read: {error}");
     StoreError::Unavailable { reason, source: Some(Box::new(error)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use redb::backends::InMemoryBackend;
+
+    use super::*;
+
+    fn journal() -> Journal {
+        Journal::open(Box::new(InMemoryBackend::new()), Some(7), |_| panic!("it is empty")).unwrap()
+    }
+
+    fn append(journal: &mut Journal, record: &mut Record) {
+        journal.reserve(record).unwrap();
+        journal.append(record).unwrap();
+    }
+
+    #[test]
+    fn w4_nothing_is_appended_before_there_is_a_new_generation() {
+        let (mut journal, record) = (journal(), Record::of([(&b"key"[..], None)]));
+        assert!(!journal.has_room(&record));
+        journal.restart(8);
+        assert!(journal.has_room(&record));
+    }
+
+    #[test]
+    fn bytes_and_rows_are_bounded_and_the_last_place_is_taken() {
+        let rows = vec![(&b"k"[..], None); JOURNAL_ROWS_MAX / 2];
+        let half = JOURNAL_BYTES_MAX / 2;
+        let value = vec![0; half - Record::of([(&b"k"[..], Some(&b""[..]))]).len()];
+        for mut record in [Record::of(rows), Record::of([(&b"k"[..], Some(value.as_slice()))])] {
+            let mut journal = journal();
+            for _ in 0..2 {
+                // A checkpoint makes room again.
+                journal.restart(8);
+                for _ in 0..2 {
+                    assert!(journal.has_room(&record));
+                    append(&mut journal, &mut record);
+                }
+                assert!(!journal.has_room(&Record::of([(&b"k"[..], None)])));
+            }
+            assert!(journal.file.len().unwrap() <= JOURNAL_BYTES_MAX as u64);
+        }
+    }
 }

@@ -14,6 +14,7 @@
 
 mod engine;
 mod journal;
+mod limits;
 mod overlay;
 #[cfg(test)]
 mod power;
@@ -33,16 +34,10 @@ use keyloom_store::{
 
 use engine::RedbEngine;
 
-pub use journal::JOURNAL_BYTES_MAX;
+pub use limits::{CACHE_BYTES, JOURNAL_BYTES_MAX, JOURNAL_ROWS_MAX, VERIFY_BYTES_MAX};
 
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "redb";
-
-/// How many bytes of the file are kept in memory.
-pub const CACHE_BYTES: usize = 512 << 20;
-
-/// Up to this size a file is verified when it is opened: a fraction of a second at most.
-pub const VERIFY_BYTES_MAX: u64 = 64 << 20;
 
 /// The name of the database file in the folder.
 const DATA: &str = "data.redb";
@@ -66,9 +61,8 @@ impl RedbStore {
             // Nothing is touched if there was something once.
             mark.check(0)?;
         }
-        // A new database begins with a new journal: what an old one holds is not for it.
-        if !data.exists() || !journal.exists() {
-            folder.create_data(JOURNAL, journal::create)?;
+        if !journal.exists() {
+            folder.create_data(JOURNAL, engine::create_journal)?;
         }
         if !data.exists() {
             folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
@@ -76,11 +70,14 @@ impl RedbStore {
         if data.metadata().is_ok_and(|file| file.len() <= VERIFY_BYTES_MAX) {
             guarded(|| overlay::verify(&data))?;
         }
-        let engine = guarded(|| RedbEngine::start(engine::open(&data)?, &journal, folder))?;
+        let engine = guarded(|| {
+            RedbEngine::start(engine::open(&data)?, engine::open_journal(&journal)?, folder)
+        })?;
         Ok(RedbStore { group: GroupStore::start(engine, mark, Durability::Durable)? })
     }
 
-    /// Reads the whole database and checks every page, without writing to it.
+    /// Reads the whole file of redb and checks every page, without writing to it. The journal is
+    /// checked whenever the store is opened.
     pub fn verify(path: &Path) -> Result<(), StoreError> {
         let folder = Folder::open(path, ENGINE)?;
         let data = folder.data(DATA);

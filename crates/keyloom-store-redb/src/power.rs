@@ -1,8 +1,8 @@
-//! Power cuts: redb's file as it may be when what was not synced is lost in part.
+//! Power cuts and full disks: the files as they may be when what was not synced is lost in part.
 //!
-//! The file is kept in memory, as it was at the last sync, with the writes since then. A cut keeps
-//! some of those, in no order; a write that is kept may be torn between sectors. It is cut during
-//! every sync, and after commits were acknowledged. What the journal holds then was synced.
+//! Both files are kept in memory, as they were at their last sync, with the writes since then. A
+//! cut keeps some of those, in no order; a write that is kept may be torn between sectors. It is
+//! cut during every sync, and after commits were acknowledged.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -12,13 +12,15 @@ use std::sync::{Arc, Mutex};
 use keyloom_store::conformance::Random;
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Durability, GroupStore};
-use keyloom_store::{Commit, Direction, KeyRange, OrderedStore, Position, ScanOptions, Write};
+use keyloom_store::{
+    Commit, Direction, KeyRange, OrderedStore, Position, ScanOptions, StoreError, Write,
+};
 use pollster::block_on;
 use redb::{Database, StorageBackend};
 use tempfile::TempDir;
 
 use crate::engine::{self, RedbEngine};
-use crate::journal;
+use crate::limits::JOURNAL_BYTES_MIN;
 
 const SECTOR_BYTES: usize = 512;
 const LIVES: usize = 20;
@@ -26,34 +28,40 @@ const GROUPS_MAX: usize = 12;
 /// So small that redb has to write pages long before they are committed for good.
 const CACHE_BYTES: usize = 256 << 10;
 
-#[derive(Clone, Debug)]
-struct Disk(Arc<Mutex<Image>>);
+const DATA: usize = 0;
+const JOURNAL: usize = 1;
 
-#[derive(Debug)]
-struct Image {
+/// What the files of a store lie on.
+struct Machine {
     folder: PathBuf,
-    synced: Vec<u8>,
-    current: Vec<u8>,
-    unsynced: Vec<Change>,
+    files: [File; 2],
     /// How many groups were acknowledged.
     groups: usize,
     /// What a cut during each sync would have left behind.
     cuts: Vec<Left>,
+    /// The most bytes of the journal that there is space for.
+    space: usize,
     random: Random,
 }
 
-/// What is left after a cut.
-#[derive(Debug)]
-struct Left {
-    file: Vec<u8>,
-    folder: TempDir,
-    groups: usize,
+#[derive(Clone, Default)]
+struct File {
+    synced: Vec<u8>,
+    current: Vec<u8>,
+    unsynced: Vec<Change>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     Resize(usize),
+}
+
+/// What is left after a cut.
+struct Left {
+    files: [Vec<u8>; 2],
+    folder: TempDir,
+    groups: usize,
 }
 
 impl Change {
@@ -69,57 +77,80 @@ impl Change {
     }
 }
 
-impl Image {
+impl File {
     fn change(&mut self, change: Change) {
         change.apply(&mut self.current);
         self.unsynced.push(change);
     }
 
-    /// What a cut in this moment leaves behind.
-    fn cut(&mut self) -> Left {
+    /// The file after a cut.
+    fn cut(&self, random: &mut Random) -> Vec<u8> {
         let mut file = self.synced.clone();
         for change in &self.unsynced {
-            match (change, self.random.below(4)) {
+            match (change, random.below(4)) {
                 (_, 0) => {}
                 (Change::Write { offset, bytes }, 1) => {
-                    let sectors = self.random.below(bytes.len() / SECTOR_BYTES + 1);
+                    let sectors = random.below(bytes.len() / SECTOR_BYTES + 1);
                     let bytes = bytes[..sectors * SECTOR_BYTES].to_vec();
                     Change::Write { offset: *offset, bytes }.apply(&mut file);
                 }
                 _ => change.apply(&mut file),
             }
         }
-        let folder = tempfile::tempdir().unwrap();
-        for name in ["KEYLOOM", "MARK", "journal"] {
-            fs::copy(self.folder.join(name), folder.path().join(name)).unwrap();
-        }
-        Left { file, folder, groups: self.groups }
+        file
     }
 }
 
-impl Disk {
-    fn new(file: Vec<u8>, folder: &Path, groups: usize, random: &mut Random) -> Self {
-        Disk(Arc::new(Mutex::new(Image {
-            folder: folder.to_owned(),
-            synced: file.clone(),
-            current: file,
-            unsynced: Vec::new(),
+impl Machine {
+    fn new(left: Left, random: &mut Random) -> Arc<Mutex<Self>> {
+        let Left { files, folder, groups } = left;
+        let file =
+            |bytes: Vec<u8>| File { synced: bytes.clone(), current: bytes, unsynced: Vec::new() };
+        Arc::new(Mutex::new(Machine {
+            folder: folder.keep(),
+            files: files.map(file),
             groups,
             cuts: Vec::new(),
+            space: usize::MAX,
             random: Random::new(random.next_u64()),
-        })))
+        }))
+    }
+
+    /// What a cut in this moment leaves behind.
+    fn cut(&mut self) -> Left {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["KEYLOOM", "MARK"] {
+            fs::copy(self.folder.join(name), folder.path().join(name)).unwrap();
+        }
+        let files = self.files.clone().map(|file| file.cut(&mut self.random));
+        Left { files, folder, groups: self.groups }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// One file of a machine.
+struct Disk(Arc<Mutex<Machine>>, usize);
+
+impl std::fmt::Debug for Disk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Disk").field(&self.1).finish()
     }
 }
 
 impl StorageBackend for Disk {
     fn len(&self) -> Result<u64, Error> {
-        Ok(self.0.lock().unwrap().current.len() as u64)
+        Ok(self.0.lock().unwrap().files[self.1].current.len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> Result<(), Error> {
-        let image = self.0.lock().unwrap();
+        let machine = self.0.lock().unwrap();
         let offset = usize::try_from(offset).unwrap();
-        match image.current.get(offset..offset + out.len()) {
+        match machine.files[self.1].current.get(offset..offset + out.len()) {
             Some(bytes) => out.copy_from_slice(bytes),
             None => return Err(Error::from(ErrorKind::UnexpectedEof)),
         }
@@ -127,42 +158,55 @@ impl StorageBackend for Disk {
     }
 
     fn set_len(&self, len: u64) -> Result<(), Error> {
-        self.0.lock().unwrap().change(Change::Resize(usize::try_from(len).unwrap()));
+        let change = Change::Resize(usize::try_from(len).unwrap());
+        self.0.lock().unwrap().files[self.1].change(change);
         Ok(())
     }
 
     fn sync_data(&self) -> Result<(), Error> {
-        let mut image = self.0.lock().unwrap();
-        if image.groups > 0 {
-            let left = image.cut();
-            image.cuts.push(left);
+        let mut machine = self.0.lock().unwrap();
+        if machine.folder.join("MARK").exists() {
+            let left = machine.cut();
+            machine.cuts.push(left);
         }
-        image.synced = image.current.clone();
-        image.unsynced.clear();
+        let file = &mut machine.files[self.1];
+        file.synced = file.current.clone();
+        file.unsynced.clear();
         Ok(())
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), Error> {
+        let mut machine = self.0.lock().unwrap();
         let offset = usize::try_from(offset).unwrap();
-        self.0.lock().unwrap().change(Change::Write { offset, bytes: data.to_vec() });
+        if self.1 == JOURNAL && offset + data.len() > machine.space {
+            return Err(Error::from(ErrorKind::StorageFull));
+        }
+        machine.files[self.1].change(Change::Write { offset, bytes: data.to_vec() });
         Ok(())
     }
 }
 
-/// A store over a disk that can be cut off, with its journal in a folder.
-fn start(disk: Disk, folder: &Path) -> GroupStore<RedbEngine> {
+fn start(machine: &Arc<Mutex<Machine>>) -> GroupStore<RedbEngine> {
+    let disk = |file| Disk(Arc::clone(machine), file);
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
-    let database = builder.create_with_backend(disk).unwrap();
+    let database = builder.create_with_backend(disk(DATA)).unwrap();
     engine::create_table(&database).unwrap();
-    let folder = Folder::open(folder, "redb").unwrap();
-    let path = folder.data("journal");
-    if !path.exists() {
-        journal::create(&path).unwrap();
-    }
+    let path = machine.lock().unwrap().folder.clone();
+    let folder = Folder::open(&path, "redb").unwrap();
     let mark = folder.mark().unwrap();
-    let engine = RedbEngine::start(database, &path, folder).unwrap();
+    let engine = RedbEngine::start(database, Box::new(disk(JOURNAL)), folder).unwrap();
     GroupStore::start(engine, mark, Durability::Durable).unwrap()
+}
+
+fn fresh() -> Left {
+    Left { files: [Vec::new(), Vec::new()], folder: tempfile::tempdir().unwrap(), groups: 0 }
+}
+
+fn commit(store: &dyn OrderedStore, writes: Vec<Write>, change: usize) -> Result<(), StoreError> {
+    let changes = vec![change.to_be_bytes().into()];
+    let commit = Arc::new(Commit { writes, changes, ..Commit::default() });
+    block_on(store.commit(commit)).map(|_| ())
 }
 
 /// Scattered keys and growing ones, some of them deleted again.
@@ -181,8 +225,7 @@ fn write(store: &dyn OrderedStore, group: usize, random: &mut Random) {
         let key = |row| format!("grows{old:05}{row:02}").into();
         writes.extend((0..10).map(|row| Write::Delete { key: key(row) }));
     }
-    let changes = vec![group.to_be_bytes().into()];
-    block_on(store.commit(Arc::new(Commit { writes, changes, ..Commit::default() }))).unwrap();
+    commit(store, writes, group).unwrap();
 }
 
 /// Everything that a store holds.
@@ -197,36 +240,66 @@ fn contents(store: &dyn OrderedStore) -> Vec<(Vec<u8>, Vec<u8>)> {
     entries.chain(changes.into_iter().map(|it| (b"feed".to_vec(), it.bytes))).collect()
 }
 
+fn copy(path: &Path, files: &[Vec<u8>; 2], groups: usize) -> Left {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["KEYLOOM", "MARK"] {
+        fs::copy(path.join(name), folder.path().join(name)).unwrap();
+    }
+    Left { files: files.clone(), folder, groups }
+}
+
 #[test]
 fn acknowledged_commits_survive_power_cuts() {
     let mut random = Random::from_environment();
     // What the store holds after so many groups.
     let mut states = vec![Vec::new()];
-    let (mut file, mut folder, mut verified) = (Vec::new(), tempfile::tempdir().unwrap(), 0);
+    let (mut left, mut verified) = (fresh(), 0);
     for life in 0..LIVES {
-        let disk = Disk::new(file, folder.path(), states.len() - 1, &mut random);
-        let store = start(disk.clone(), folder.path());
+        let machine = Machine::new(left, &mut random);
+        let store = start(&machine);
         for _ in 0..random.below(GROUPS_MAX) {
             write(&store, states.len(), &mut random);
             states.push(contents(&store));
-            disk.0.lock().unwrap().groups += 1;
+            machine.lock().unwrap().groups += 1;
         }
-        let left = disk.0.lock().unwrap().cut();
+        left = machine.lock().unwrap().cut();
         drop(store);
-        let cuts = std::mem::take(&mut disk.0.lock().unwrap().cuts);
-        for Left { file, folder, groups } in cuts {
-            let found =
-                contents(&start(Disk::new(file, folder.path(), 0, &mut random), folder.path()));
-            let place = format!("life {life}, a sync after {groups} groups; {random}");
+        let cuts = std::mem::take(&mut machine.lock().unwrap().cuts);
+        for cut in cuts {
+            let place = format!("life {life}, a sync after {} groups; {random}", cut.groups);
             // The one that was not acknowledged yet is there whole, or not at all.
-            assert!(states.iter().skip(groups).take(2).any(|state| *state == found), "{place}");
+            let mut possible = states.iter().skip(cut.groups).take(2);
+            let found = contents(&start(&Machine::new(cut, &mut random)));
+            assert!(possible.any(|state| *state == found), "{place}");
             verified += 1;
         }
-        (file, folder) = (left.file, left.folder);
-        states.truncate(left.groups + 1);
-        let found =
-            contents(&start(Disk::new(file.clone(), folder.path(), 0, &mut random), folder.path()));
+        let again = copy(left.folder.path(), &left.files, left.groups);
+        let found = contents(&start(&Machine::new(again, &mut random)));
         assert!(states.last() == Some(&found), "life {life}; {random}");
     }
     assert!(states.len() > LIVES && verified > LIVES, "{verified} cuts in syncs; {random}");
+}
+
+#[test]
+fn a_full_disk_refuses_what_does_not_fit_and_loses_nothing() {
+    let mut random = Random::new(1);
+    let machine = Machine::new(fresh(), &mut random);
+    let store = start(&machine);
+    let put = |key: &str, bytes: usize| {
+        let value = vec![b'v'; bytes];
+        commit(&store, vec![Write::Put { key: key.into(), value }], 0)
+    };
+    // The first write of a process is a checkpoint, and the second takes space for more.
+    put("first", 1).unwrap();
+    put("second", 1).unwrap();
+    machine.lock().unwrap().space = JOURNAL_BYTES_MIN;
+    let error = put("large", JOURNAL_BYTES_MIN).unwrap_err();
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error}");
+    put("third", 1).unwrap();
+    machine.lock().unwrap().space = usize::MAX;
+    put("fourth", JOURNAL_BYTES_MIN).unwrap();
+    let expected = contents(&store);
+    assert_eq!(expected.len(), 8);
+    let left = machine.lock().unwrap().cut();
+    assert_eq!(contents(&start(&Machine::new(left, &mut random))), expected);
 }

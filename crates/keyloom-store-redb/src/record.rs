@@ -17,10 +17,9 @@ use keyloom_store::StoreError;
 use keyloom_store::group::Rows;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-const HEAD_BYTES: usize = size_of::<u64>() + size_of::<u32>();
+use crate::limits::RECORD_BYTES_KEPT;
 
-/// A buffer with more space than this is given back after use.
-const SPACE_BYTES_KEPT: usize = 4 << 20;
+const HEAD_BYTES: usize = size_of::<u64>() + size_of::<u32>();
 
 const REMOVED: u8 = 0;
 const PUT: u8 = 1;
@@ -36,6 +35,7 @@ pub(crate) struct Place {
 #[derive(Debug, Default)]
 pub(crate) struct Record {
     bytes: Vec<u8>,
+    count: usize,
 }
 
 /// A row: its key, and its value unless it is removed.
@@ -44,15 +44,17 @@ pub(crate) type Row<'a> = (&'a [u8], Option<&'a [u8]>);
 impl Record {
     /// Takes down other rows.
     pub(crate) fn fill(&mut self, rows: &Rows<'_>) -> Result<(), StoreError> {
-        if self.bytes.capacity() > SPACE_BYTES_KEPT {
+        if self.bytes.capacity() > RECORD_BYTES_KEPT {
             self.bytes = Vec::new();
         }
+        self.count = 0;
         self.bytes.clear();
         self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
         rows.for_each(|key, value| self.push((key, value)))
     }
 
     fn push(&mut self, (key, value): Row<'_>) -> Result<(), StoreError> {
+        self.count += 1;
         let too_long = |_| StoreError::Invalid { what: "a row is too long".into() };
         let key_bytes = u16::try_from(key.len()).map_err(too_long)?.to_be_bytes();
         self.bytes.extend_from_slice(&key_bytes);
@@ -72,6 +74,11 @@ impl Record {
     /// How many bytes it takes in the journal.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// How many rows there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     /// The rows that were taken down, in the order of their keys.
@@ -162,7 +169,7 @@ mod tests {
     impl Record {
         /// A record of rows that a test has made up.
         pub(crate) fn of<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Self {
-            let mut record = Record { bytes: vec![0; HEAD_BYTES] };
+            let mut record = Record { bytes: vec![0; HEAD_BYTES], count: 0 };
             rows.into_iter().for_each(|row| record.push(row).unwrap());
             record
         }

@@ -93,10 +93,10 @@ fn family_of(key: &[u8]) -> &[u8] {
 }
 
 /// The generation of the journal whose records are not in the tree yet.
-pub(crate) fn generation(transaction: &WriteTransaction) -> Result<u64, StoreError> {
+pub(crate) fn generation(transaction: &WriteTransaction) -> Result<Option<u64>, StoreError> {
     let table = transaction.open_table(GENERATION).map_err(unavailable)?;
     let found = table.get(()).map_err(storage_error)?;
-    Ok(found.map_or(0, |number| number.value()))
+    Ok(found.map(|number| number.value()))
 }
 
 /// Notes the generation whose records are not in the tree yet.

@@ -67,8 +67,8 @@ pub trait Engine: Send + 'static {
     /// A view of everything that was written.
     fn view(&self) -> Result<Self::View, StoreError>;
 
-    /// Makes everything that was written durable, and writes out what was put off: when nobody
-    /// commits for a while, and before the store is closed.
+    /// Makes everything that was written durable, and writes out what was put off: before the
+    /// store is closed and, if it is durable, when nobody commits for a while.
     fn sync(&mut self) -> Result<(), StoreError>;
 }
 
@@ -220,7 +220,7 @@ impl<E: Engine> Shared<E> {
         while let Some(group) = self.queue.take_group() {
             let mut writer = self.writer.lock().expect(writer::CAUGHT);
             match group.is_empty() {
-                true => writer.settle(),
+                true => writer.rest(),
                 false => self.write(writer, group),
             }
         }

@@ -117,8 +117,16 @@ impl<E: Engine> Writer<E> {
         self.scans = None;
     }
 
-    /// Makes everything durable, and lets the engine write out what it has put off, while nobody
-    /// waits. If that fails, those who come next are told.
+    /// Lets the engine write out what it has put off, while nobody waits. Of commits that are only
+    /// buffered this thread does not see all, so it cannot tell when nobody waits.
+    pub(super) fn rest(&mut self) {
+        if self.durability == Durability::Durable {
+            self.settle();
+        }
+    }
+
+    /// Makes everything durable, before the store is closed at the latest. Those who come after a
+    /// failure are told of it.
     pub(super) fn settle(&mut self) {
         if self.failed.get().is_some() {
             return;
@@ -128,9 +136,16 @@ impl<E: Engine> Writer<E> {
             let detail = format!("the engine gave up: {}", panic_message(&*panic));
             Err(StoreError::Corrupt { detail })
         });
-        let recorded = settled.and_then(|()| self.mark.record_durable(self.tip.sequence));
+        let recorded = settled.and_then(|()| match self.durability {
+            Durability::Durable => Ok(()),
+            Durability::Buffered => self.mark.record_durable(self.tip.sequence),
+        });
         if let Err(error) = recorded {
-            self.fail(0, &error.to_string());
+            let told = format!(
+                "everything that was acknowledged is safe, but could not be written to its place \
+                 ({error}): end this process, see to the cause, and start it again"
+            );
+            let _ = self.failed.set(told);
         }
     }
 
