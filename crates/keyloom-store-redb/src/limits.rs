@@ -9,8 +9,8 @@ pub const VERIFY_BYTES_MAX: u64 = 64 << 20;
 /// Most bytes of the journal: they are read when the store is opened after a crash.
 pub const JOURNAL_BYTES_MAX: usize = 4 << 20;
 
-/// Most rows of the journal. Each may have changed a page of its own, and a checkpoint writes all of
-/// these while commits wait: 256 MiB at the worst.
+/// Most rows of the journal. Each may have changed a page of its own, and a checkpoint writes all
+/// of these while commits wait: 256 MiB at the worst.
 pub const JOURNAL_ROWS_MAX: usize = 65_536;
 
 /// The space that the journal has at first; it doubles as it is needed.
