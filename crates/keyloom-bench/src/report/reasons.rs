@@ -11,8 +11,8 @@ pub(super) const GROWTH: &str = "The trees are deeper, and less of them is in th
 pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
     match (row, ours) {
         (Row::Load | Row::Create { .. } | Row::Update, Who::KeyloomRedb) => {
-            "redb copies the path to every page that it changes, and quick repair adds the pages \
-             of its allocator; SQLite appends changed pages to its log. fjall is the store for \
+            "A lone commit goes to the writer thread and back, and redb copies the path to every \
+             page that it changes, in memory and once more at a checkpoint. fjall is the store for \
              many writes."
         }
         (Row::Load | Row::Create { .. } | Row::Update, _) => {
