@@ -30,6 +30,7 @@ mod hot;
 mod queue;
 mod recent;
 mod rows;
+mod snapshot;
 mod writer;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -43,15 +44,16 @@ use async_trait::async_trait;
 use futures_channel::oneshot::Receiver;
 
 use crate::folder::Mark;
-use crate::limits::{self, EMBEDDED, HELP_GROUPS_MAX, KEY_BYTES_MAX};
+use crate::limits::{self, EMBEDDED, HELP_GROUPS_MAX};
 use crate::patience::wait_for;
 use crate::{
-    Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
-    Position, Scan, ScanOptions, Snapshot, StoreError, Stored, Tally,
+    Change, Commit, CommitOutcome, Direction, Feed, Limits, OrderedStore, Position, Snapshot,
+    StoreError, Tally,
 };
 use filter::Scan as FilterScan;
-use queue::{Answer, Queue, Waiting, Wake};
+use queue::{Answer, Queue, Rests, Waiting, Wake};
 use recent::Recent;
+use snapshot::{GroupSnapshot, page};
 use writer::Writer;
 
 pub use rows::Rows;
@@ -217,10 +219,14 @@ impl<E: Engine> Shared<E> {
     fn work(&self) {
         // Also if this thread should panic, nobody waits for an answer that never comes (G3).
         let _abandon = self.queue.abandon_on_drop();
-        while let Some(group) = self.queue.take_group() {
+        let rests = match self.durability {
+            Durability::Durable => Rests::WhenQuiet,
+            Durability::Buffered => Rests::Never,
+        };
+        while let Some(group) = self.queue.take_group(rests) {
             let mut writer = self.writer.lock().expect(writer::CAUGHT);
             match group.is_empty() {
-                true => writer.rest(),
+                true => writer.settle(),
                 false => self.write(writer, group),
             }
         }
@@ -377,110 +383,6 @@ fn spawn(name: &str, life: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
 fn stopped() -> StoreError {
     StoreError::OutcomeUnknown { reason: "the writer stopped".into(), source: None }
 }
-
-struct GroupSnapshot<V> {
-    published: Arc<Published<V>>,
-    recent: Arc<Recent>,
-}
-
-impl<V: View> GroupSnapshot<V> {
-    /// `row` is a buffer that many reads share.
-    fn read(&self, key: &[u8], row: &mut Vec<u8>) -> Result<Option<Stored>, StoreError> {
-        if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Ok(None);
-        }
-        let Published { view, sequence } = &*self.published;
-        self.recent.row(key, *sequence, || {
-            rows::value_key(key, row);
-            guarded(|| view.get(row, rows::decode_stored))
-        })
-    }
-}
-
-#[async_trait]
-impl<V: View> Snapshot for GroupSnapshot<V> {
-    async fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
-        self.read(key, &mut Vec::new())
-    }
-
-    async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>, StoreError> {
-        let mut row = Vec::new();
-        keys.iter().map(|key| self.read(key, &mut row)).collect()
-    }
-
-    async fn scan(
-        &self,
-        range: &KeyRange,
-        options: ScanOptions,
-    ) -> Result<Box<dyn Scan>, StoreError> {
-        let [mut from, mut to] = [Vec::new(), Vec::new()];
-        rows::value_key(&range.from, &mut from);
-        rows::value_key(&range.to, &mut to);
-        Ok(Box::new(GroupScan {
-            published: Arc::clone(&self.published),
-            from,
-            to,
-            cursor: None,
-            direction: options.direction,
-            left: if range.is_empty() { 0 } else { options.limit },
-        }))
-    }
-}
-
-struct GroupScan<V: View> {
-    /// Before the view, so that it is dropped first.
-    cursor: Option<V::Cursor>,
-    published: Arc<Published<V>>,
-    from: Vec<u8>,
-    to: Vec<u8>,
-    direction: Direction,
-    left: usize,
-}
-
-#[async_trait]
-impl<V: View> Scan for GroupScan<V> {
-    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
-        let count = count.min(self.left);
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let cursor = match &mut self.cursor {
-            Some(cursor) => cursor,
-            None => {
-                self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
-            }
-        };
-        let entries = page(cursor, self.direction, count, |row, bytes| {
-            let key = rows::decode_value_key(row)?.to_vec();
-            Ok(Entry { key, stored: rows::decode_stored(bytes)? })
-        })?;
-        // A short page is the end: asking the engine again could only read on in vain.
-        self.left = if entries.len() < count { 0 } else { self.left - count };
-        Ok(entries)
-    }
-}
-
-fn page<C: Cursor, R>(
-    cursor: &mut C,
-    direction: Direction,
-    count: usize,
-    read: impl Fn(&[u8], &[u8]) -> Result<R, StoreError>,
-) -> Result<Vec<R>, StoreError> {
-    guarded(|| {
-        // A usual page at once, without trusting a caller who asks for everything.
-        let mut page = Vec::with_capacity(count.min(PAGE_RESERVED));
-        while page.len() < count {
-            match cursor.next(direction, &read)? {
-                Some(item) => page.push(item),
-                None => break,
-            }
-        }
-        Ok(page)
-    })
-}
-
-/// How many entries of a page get their space before they are read.
-const PAGE_RESERVED: usize = 32;
 
 /// Turns a panic of an engine into an error. Engines check some of what they read from disk with
 /// assertions, and whatever came from disk must not end the process.

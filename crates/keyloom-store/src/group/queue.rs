@@ -4,7 +4,8 @@
 //!     refused at once. A single commit is always taken, whatever its size.
 //! Q2: Commits leave in the order in which they came.
 //! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
-//! Q4: If nothing comes for [`REST_TIME`] after a group, an empty group is handed out, once.
+//! Q4: If nothing comes for [`REST_TIME`] after a group, an empty group is handed out, once, to a
+//!     writer that rests.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -24,6 +25,15 @@ pub(super) enum Wake {
     Writer,
     /// Nobody: the caller sees to it.
     Nobody,
+}
+
+/// Whether the writer is told that nobody has committed for a while.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rests {
+    /// It is: it has something to do then.
+    WhenQuiet,
+    /// It is not: commits do not all come through the queue, so it could not tell.
+    Never,
 }
 
 /// What a caller of `commit` gets.
@@ -100,15 +110,15 @@ impl Queue {
     }
 
     /// The commits that are written together next. Sleeps until there are some; `None` is the end.
-    /// Once after the last group, when nobody has committed for a while, there are none.
-    pub(super) fn take_group(&self) -> Option<Vec<Waiting>> {
+    /// Where the writer rests, there are none once after a group, if nobody commits for a while.
+    pub(super) fn take_group(&self, rests: Rests) -> Option<Vec<Waiting>> {
         let mut state = self.gather(self.state());
         while state.waiting.is_empty() {
             if state.closed {
                 return None;
             }
             state.wake_at = Some(1);
-            if state.last_group == 0 {
+            if rests == Rests::Never || state.last_group == 0 {
                 state = self.filled.wait(state).expect(UNPOISONED);
             } else {
                 let is_quiet = |state: &mut State| state.waiting.is_empty() && !state.closed;
@@ -228,7 +238,7 @@ mod tests {
             (0..QUEUE_COMMITS_MAX).map(|_| queue.push(commit(0), Wake::Writer).unwrap()).collect();
         let error = queue.push(commit(0), Wake::Writer).unwrap_err().to_string();
         assert!(error.contains("too many commits wait"), "{error}");
-        assert_eq!(queue.take_group().unwrap().len(), GROUP_COMMITS_MAX);
+        assert_eq!(queue.take_group(Rests::Never).unwrap().len(), GROUP_COMMITS_MAX);
         assert!(queue.push(commit(0), Wake::Writer).is_ok());
         drop(receivers);
     }
@@ -238,7 +248,7 @@ mod tests {
         let queue = Queue::default();
         assert!(queue.push(commit(QUEUE_BYTES_MAX + 1), Wake::Writer).is_ok());
         assert!(queue.push(commit(1), Wake::Writer).is_err());
-        assert_eq!(queue.take_group().unwrap().len(), 1);
+        assert_eq!(queue.take_group(Rests::Never).unwrap().len(), 1);
         assert!(queue.push(commit(QUEUE_BYTES_MAX), Wake::Writer).is_ok());
         assert!(queue.push(commit(1), Wake::Writer).is_err());
         assert!(queue.push(commit(0), Wake::Writer).is_ok());
@@ -250,7 +260,7 @@ mod tests {
         for bytes in [GROUP_BYTES_MAX - 1, 1, 1, GROUP_BYTES_MAX + 1, 1] {
             assert!(queue.push(commit(bytes), Wake::Writer).is_ok());
         }
-        let groups = [(); 4].map(|()| queue.take_group().unwrap().len());
+        let groups = [(); 4].map(|()| queue.take_group(Rests::Never).unwrap().len());
         assert_eq!(groups, [2, 1, 1, 1]);
     }
 
@@ -262,12 +272,12 @@ mod tests {
                 for _ in 0..size {
                     assert!(queue.push(commit(1), Wake::Writer).is_ok());
                 }
-                assert_eq!(queue.take_group().unwrap().len(), size);
+                assert_eq!(queue.take_group(Rests::Never).unwrap().len(), size);
                 assert_eq!(queue.state().wake_at, None);
             }
         }
         queue.close();
-        assert!(queue.take_group().is_none());
+        assert!(queue.take_group(Rests::Never).is_none());
     }
 
     #[test]
@@ -275,11 +285,11 @@ mod tests {
         let queue = Queue::default();
         for _ in 0..2 {
             assert!(queue.push(commit(1), Wake::Writer).is_ok());
-            let sizes = [(); 2].map(|()| queue.take_group().unwrap().len());
+            let sizes = [(); 2].map(|()| queue.take_group(Rests::WhenQuiet).unwrap().len());
             assert_eq!(sizes, [1, 0]);
         }
         queue.close();
-        assert!(queue.take_group().is_none());
+        assert!(queue.take_group(Rests::WhenQuiet).is_none());
     }
 
     #[test]
@@ -288,7 +298,7 @@ mod tests {
         for number in 0..3 * GROUP_COMMITS_MAX {
             assert!(queue.push(numbered(number), Wake::Writer).is_ok());
         }
-        let taken = (0..3).flat_map(|_| queue.take_group().unwrap());
+        let taken = (0..3).flat_map(|_| queue.take_group(Rests::Never).unwrap());
         for (number, waiting) in taken.enumerate() {
             assert_eq!(waiting.commit, numbered(number));
         }
@@ -302,8 +312,8 @@ mod tests {
         queue.close();
         let error = queue.push(commit(1), Wake::Writer).unwrap_err().to_string();
         assert!(error.contains("the store is closed"), "{error}");
-        assert_eq!(queue.take_group().unwrap().len(), 1);
-        assert!(queue.take_group().is_none());
+        assert_eq!(queue.take_group(Rests::Never).unwrap().len(), 1);
+        assert!(queue.take_group(Rests::Never).is_none());
         assert!(!queue.is_open());
     }
 

@@ -117,16 +117,8 @@ impl<E: Engine> Writer<E> {
         self.scans = None;
     }
 
-    /// Lets the engine write out what it has put off, while nobody waits. Of commits that are only
-    /// buffered this thread does not see all, so it cannot tell when nobody waits.
-    pub(super) fn rest(&mut self) {
-        if self.durability == Durability::Durable {
-            self.settle();
-        }
-    }
-
-    /// Makes everything durable, before the store is closed at the latest. Those who come after a
-    /// failure are told of it.
+    /// Makes everything durable, and lets the engine write out what it has put off: while nobody
+    /// waits, and before the store is closed. Those who come after a failure are told of it.
     pub(super) fn settle(&mut self) {
         if self.failed.get().is_some() {
             return;

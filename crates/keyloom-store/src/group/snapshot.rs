@@ -1,0 +1,116 @@
+//! Reads at one point in time: single keys, which may be kept beside the engine, and ranges.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::recent::Recent;
+use super::{Cursor, Published, View, guarded, rows};
+use crate::limits::KEY_BYTES_MAX;
+use crate::{Direction, Entry, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
+
+/// How many entries of a page get their space before they are read.
+const PAGE_RESERVED: usize = 32;
+
+/// What readers hold.
+pub(super) struct GroupSnapshot<V> {
+    pub(super) published: Arc<Published<V>>,
+    pub(super) recent: Arc<Recent>,
+}
+
+impl<V: View> GroupSnapshot<V> {
+    /// `row` is a buffer that many reads share.
+    fn read(&self, key: &[u8], row: &mut Vec<u8>) -> Result<Option<Stored>, StoreError> {
+        if key.is_empty() || key.len() > KEY_BYTES_MAX {
+            return Ok(None);
+        }
+        let Published { view, sequence } = &*self.published;
+        self.recent.row(key, *sequence, || {
+            rows::value_key(key, row);
+            guarded(|| view.get(row, rows::decode_stored))
+        })
+    }
+}
+
+#[async_trait]
+impl<V: View> Snapshot for GroupSnapshot<V> {
+    async fn get(&self, key: &[u8]) -> Result<Option<Stored>, StoreError> {
+        self.read(key, &mut Vec::new())
+    }
+
+    async fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Stored>>, StoreError> {
+        let mut row = Vec::new();
+        keys.iter().map(|key| self.read(key, &mut row)).collect()
+    }
+
+    async fn scan(
+        &self,
+        range: &KeyRange,
+        options: ScanOptions,
+    ) -> Result<Box<dyn Scan>, StoreError> {
+        let [mut from, mut to] = [Vec::new(), Vec::new()];
+        rows::value_key(&range.from, &mut from);
+        rows::value_key(&range.to, &mut to);
+        Ok(Box::new(GroupScan {
+            published: Arc::clone(&self.published),
+            from,
+            to,
+            cursor: None,
+            direction: options.direction,
+            left: if range.is_empty() { 0 } else { options.limit },
+        }))
+    }
+}
+
+struct GroupScan<V: View> {
+    /// Before the view, so that it is dropped first.
+    cursor: Option<V::Cursor>,
+    published: Arc<Published<V>>,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    direction: Direction,
+    left: usize,
+}
+
+#[async_trait]
+impl<V: View> Scan for GroupScan<V> {
+    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+        let count = count.min(self.left);
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let cursor = match &mut self.cursor {
+            Some(cursor) => cursor,
+            None => {
+                self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
+            }
+        };
+        let entries = page(cursor, self.direction, count, |row, bytes| {
+            let key = rows::decode_value_key(row)?.to_vec();
+            Ok(Entry { key, stored: rows::decode_stored(bytes)? })
+        })?;
+        // A short page is the end: asking the engine again could only read on in vain.
+        self.left = if entries.len() < count { 0 } else { self.left - count };
+        Ok(entries)
+    }
+}
+
+/// The next rows of a range, as `read` sees them.
+pub(super) fn page<C: Cursor, R>(
+    cursor: &mut C,
+    direction: Direction,
+    count: usize,
+    read: impl Fn(&[u8], &[u8]) -> Result<R, StoreError>,
+) -> Result<Vec<R>, StoreError> {
+    guarded(|| {
+        // A usual page at once, without trusting a caller who asks for everything.
+        let mut page = Vec::with_capacity(count.min(PAGE_RESERVED));
+        while page.len() < count {
+            match cursor.next(direction, &read)? {
+                Some(item) => page.push(item),
+                None => break,
+            }
+        }
+        Ok(page)
+    })
+}
