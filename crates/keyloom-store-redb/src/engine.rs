@@ -69,8 +69,8 @@ fn cannot_open(path: &Path, error: io::Error) -> StoreError {
 }
 
 impl RedbEngine {
-    /// Brings a database up to date with its journal, in memory: both files stay as they are until
-    /// it is known that nothing is missing.
+    /// Brings a database up to date with its journal, in memory. The journal and its generation
+    /// stay as they are until it is known that nothing is missing: another copy can be put back.
     pub(crate) fn start(
         database: Database,
         journal: Box<dyn StorageBackend>,

@@ -21,6 +21,7 @@ mod power;
 mod record;
 mod tree;
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -61,7 +62,8 @@ impl RedbStore {
             // Nothing is touched if there was something once.
             mark.check(0)?;
         }
-        if !journal.exists() {
+        // A link that leads nowhere, as to a disk that is not there, is left alone and refused.
+        if fs::symlink_metadata(&journal).is_err() {
             folder.create_data(JOURNAL, engine::create_journal)?;
         }
         if !data.exists() {

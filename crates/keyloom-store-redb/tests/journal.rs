@@ -242,3 +242,19 @@ fn when_nobody_commits_the_file_of_redb_has_everything() {
     // Each look takes milliseconds; the checkpoint comes after a tenth of a second.
     assert!((0..10_000).any(|_| is_written()));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_link_to_a_journal_that_is_not_there_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = begun(folder.path());
+    commit(&store, vec![put("a", b"1")]);
+    let copy = killed(folder.path());
+    let [journal, elsewhere] = ["journal", "elsewhere"].map(|name| copy.path().join(name));
+    fs::rename(&journal, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(copy.path().join("gone"), &journal).unwrap();
+    let error = open(copy.path()).err().unwrap().to_string();
+    assert!(error.contains("journal cannot be opened: "), "{error}");
+    fs::rename(elsewhere, copy.path().join("gone")).unwrap();
+    assert_eq!(get(&open(copy.path()).unwrap(), "a").unwrap(), b"1");
+}

@@ -91,8 +91,9 @@ impl Mark {
             return Ok(());
         }
         let detail = format!(
-            "the acknowledged commits {} to {expected} are missing; restore a backup, or remove {} \
-             to go on without them",
+            "the acknowledged commits {} to {expected} are missing: a file of this folder is \
+             damaged, or was not copied with the others; put it back or restore a backup, or \
+             remove {} to go on without them",
             sequence + 1,
             self.path.display()
         );
