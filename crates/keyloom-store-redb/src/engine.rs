@@ -48,7 +48,22 @@ pub(crate) fn create_table(database: &Database) -> Result<(), StoreError> {
 
 /// Opens a database that was created.
 pub(crate) fn open(path: &Path) -> Result<Database, StoreError> {
-    Database::builder().set_cache_size(CACHE_BYTES).open(path).map_err(open_error)
+    let opened = Database::builder().set_cache_size(CACHE_BYTES).open(path);
+    opened.map_err(|error| named(path, open_error(error)))
+}
+
+/// The same error, with the file that it is about.
+fn named(path: &Path, error: StoreError) -> StoreError {
+    let path = path.display();
+    match error {
+        StoreError::Corrupt { detail } => {
+            StoreError::Corrupt { detail: format!("{path}: {detail}") }
+        }
+        StoreError::Unavailable { reason, source } => {
+            StoreError::Unavailable { reason: format!("{path}: {reason}"), source }
+        }
+        error => error,
+    }
 }
 
 /// Creates an empty journal.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use keyloom_store::conformance::damage::damaged_files_are_reported_or_do_no_harm;
 use keyloom_store::{Commit, OrderedStore, Position, StoreError, Write};
-use keyloom_store_redb::RedbStore;
+use keyloom_store_redb::{RedbStore, VERIFY_BYTES_MAX};
 
 fn open(folder: &Path) -> Result<Arc<dyn OrderedStore>, StoreError> {
     Ok(Arc::new(RedbStore::open(folder)?))
@@ -96,6 +96,17 @@ fn e2_verify_reads_a_store_without_changing_it() {
     let error = RedbStore::verify(folder.path()).unwrap_err();
     assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
     assert!(fs::read(&data).unwrap() == damaged, "verify has repaired the file");
+}
+
+#[test]
+fn a_file_that_cannot_be_opened_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()).unwrap());
+    let data = folder.path().join("data.redb");
+    // Too large to be verified first.
+    fs::File::create(&data).unwrap().set_len(VERIFY_BYTES_MAX + 1).unwrap();
+    let error = open(folder.path()).err().unwrap().to_string();
+    assert!(error.contains(&data.display().to_string()), "{error}");
 }
 
 #[test]
