@@ -113,7 +113,6 @@ fn checksum(rows: &[u8], Place { generation, offset }: Place) -> u64 {
 }
 
 /// The rows of a record, one after the other.
-#[derive(Clone)]
 pub(crate) struct RowsIn<'a> {
     left: &'a [u8],
 }

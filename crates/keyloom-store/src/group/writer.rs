@@ -13,7 +13,7 @@ use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
 use super::recent::Recent;
 use super::rows::{self, Rows};
-use super::{Cursor as _, Durability, Engine, Published, View, WriteError, panic_message};
+use super::{Cursor as _, Durability, Engine, Published, View, WriteError, guarded, panic_message};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
 use crate::limits::TRIM_CHANGES_MAX;
@@ -123,12 +123,7 @@ impl<E: Engine> Writer<E> {
         if self.failed.get().is_some() {
             return;
         }
-        let sync = AssertUnwindSafe(|| self.engine.sync());
-        let settled = panic::catch_unwind(sync).unwrap_or_else(|panic| {
-            let detail = format!("the engine gave up: {}", panic_message(&*panic));
-            Err(StoreError::Corrupt { detail })
-        });
-        let recorded = settled.and_then(|()| match self.durability {
+        let recorded = guarded(|| self.engine.sync()).and_then(|()| match self.durability {
             Durability::Durable => Ok(()),
             Durability::Buffered => self.mark.record_durable(self.tip.sequence),
         });
