@@ -1,4 +1,4 @@
-//! fjall as an ordered map of rows: one keyspace, `rows`, with the rows as they are.
+//! fjall as an ordered map of rows, which lie as they are in its keyspaces (`parts`).
 //!
 //! fjall checks the checksum of every block that it reads, so rows need none of their own.
 
@@ -6,16 +6,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use fjall::{
-    Database, Error, Iter, Keyspace, LsmError, OwnedWriteBatch, PersistMode, Readable, Snapshot,
-};
+use fjall::{Database, Error, LsmError, OwnedWriteBatch, PersistMode, Readable, Snapshot};
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Durability, Engine, Rows, View, WriteError};
 use keyloom_store::{Direction, StoreError};
 
+use crate::parts::{Parts, PartsIter};
 use crate::settings;
-
-const ROWS: &str = "rows";
 
 pub(crate) struct FjallEngine {
     open: Arc<Open>,
@@ -24,21 +21,21 @@ pub(crate) struct FjallEngine {
 
 /// What has to stay open while anything reads (J4). The fields are dropped in this order.
 struct Open {
-    rows: Keyspace,
+    parts: Parts,
     database: Database,
     _folder: Folder,
 }
 
-/// Creates a database with its keyspace, so that an opened one always has it.
+/// Creates a database with its keyspaces, so that an opened one always has them.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
     let (_, database) = open(path)?;
     database.persist(PersistMode::SyncAll).map_err(store_error)
 }
 
-fn open(path: &Path) -> Result<(Keyspace, Database), StoreError> {
+fn open(path: &Path) -> Result<(Parts, Database), StoreError> {
     let database = settings::database(path).open().map_err(store_error)?;
-    let rows = database.keyspace(ROWS, settings::keyspace).map_err(store_error)?;
-    Ok((rows, database))
+    let parts = Parts::open(&database).map_err(store_error)?;
+    Ok((parts, database))
 }
 
 impl FjallEngine {
@@ -47,12 +44,12 @@ impl FjallEngine {
         folder: Folder,
         durability: Durability,
     ) -> Result<Self, StoreError> {
-        let (rows, database) = open(path)?;
+        let (parts, database) = open(path)?;
         let persist = match durability {
             Durability::Durable => PersistMode::SyncData,
             Durability::Buffered => PersistMode::Buffer,
         };
-        Ok(FjallEngine { open: Arc::new(Open { rows, database, _folder: folder }), persist })
+        Ok(FjallEngine { open: Arc::new(Open { parts, database, _folder: folder }), persist })
     }
 }
 
@@ -60,13 +57,13 @@ impl Engine for FjallEngine {
     type View = FjallView;
 
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError> {
-        let Open { rows: keyspace, database, .. } = &*self.open;
+        let Open { parts, database, .. } = &*self.open;
         let mut batch = OwnedWriteBatch::with_capacity(database.clone(), rows.count())
             .durability(Some(self.persist));
         let collected: Result<(), WriteError> = rows.for_each(|row, value| {
             match value {
-                Some(value) => batch.insert(keyspace, row, value),
-                None => batch.remove(keyspace, row),
+                Some(value) => batch.insert(parts.of(row), row, value),
+                None => batch.remove(parts.of(row), row),
             }
             Ok(())
         });
@@ -77,7 +74,7 @@ impl Engine for FjallEngine {
             // It may be in the journal, and then comes back with the next open.
             error => WriteError::Unknown(store_error(error)),
         })?;
-        settings::make_room(keyspace).map_err(|error| WriteError::Unknown(store_error(error)))
+        parts.make_room().map_err(|error| WriteError::Unknown(store_error(error)))
     }
 
     fn view(&self) -> Result<FjallView, StoreError> {
@@ -102,19 +99,19 @@ impl View for FjallView {
         row: &[u8],
         read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
-        match self.snapshot.get(&self.open.rows, row).map_err(store_error)? {
+        match self.snapshot.get(self.open.parts.of(row), row).map_err(store_error)? {
             Some(value) => read(&value).map(Some),
             None => Ok(None),
         }
     }
 
     fn range(&self, from: &[u8], to: &[u8]) -> Result<FjallCursor, StoreError> {
-        Ok(FjallCursor { iter: self.snapshot.range(&self.open.rows, from..to) })
+        Ok(FjallCursor { rows: self.open.parts.range(&self.snapshot, from, to) })
     }
 }
 
 pub(crate) struct FjallCursor {
-    iter: Iter,
+    rows: PartsIter,
 }
 
 impl Cursor for FjallCursor {
@@ -123,11 +120,7 @@ impl Cursor for FjallCursor {
         direction: Direction,
         read: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
-        let next = match direction {
-            Direction::Forward => self.iter.next(),
-            Direction::Reverse => self.iter.next_back(),
-        };
-        match next {
+        match self.rows.next(direction) {
             Some(guard) => {
                 let (row, value) = guard.into_inner().map_err(store_error)?;
                 read(&row, &value).map(Some)

@@ -16,6 +16,7 @@
 mod archive;
 mod engine;
 mod journal;
+mod parts;
 pub mod settings;
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use fjall::{AbstractTree, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOpt
 const CACHE_BYTES: u64 = 512 << 20;
 
 /// How much is collected in memory before it becomes a table.
-const MEMTABLE_BYTES: u64 = 60 << 20;
+pub const MEMTABLE_BYTES: u64 = 60 << 20;
 
 /// When fjall itself begins a new table in memory. Only a large commit reaches it.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
@@ -17,11 +17,8 @@ const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
 /// How large the journals may grow; opening after a crash reads them, so this bounds its time.
 const JOURNAL_BYTES: u64 = 256 << 20;
 
-/// Fewest threads that write and merge tables.
-const WORKERS_MIN: usize = 2;
-
-/// Most threads that write and merge tables.
-const WORKERS_MAX: usize = 4;
+/// How many threads write and merge tables where there are processors enough.
+const WORKERS: usize = 4;
 
 /// The database in a folder.
 pub fn database(path: &Path) -> DatabaseBuilder<Database> {
@@ -36,22 +33,25 @@ pub fn keyspace() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX)
 }
 
-/// Begins a new table in memory if the present one is full; to be called after every commit.
+/// Begins a new table in memory if the present one has so many bytes; to be called after every
+/// commit.
 ///
 /// fjall does so itself, but asks its workers for it with every commit until it is done. If they
 /// are busy that fills their queue, and a worker which then has to put something into it waits for
 /// the workers: if it is the only one, for ever. No table is written from then on, and the memory
 /// grows with every commit. What this calls is hidden in the documentation of fjall, so a release
 /// without it would not compile here.
-pub fn make_room(keyspace: &Keyspace) -> fjall::Result<()> {
-    if keyspace.tree.active_memtable().size() >= MEMTABLE_BYTES {
+pub fn make_room(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
+    if keyspace.tree.active_memtable().size() >= bytes {
         keyspace.rotate_memtable()?;
     }
     Ok(())
 }
 
-/// One that writes tables and one that merges them, at least: a commit looks for its claims in all
-/// tables that are still in memory, so a merge must not keep them from being written.
+/// One worker writes tables and merges them. Of several, the first one never merges: while the
+/// others do, it takes the message for the next merge and puts it back, all the time. That keeps a
+/// processor busy, so it is worth it only where there are some left.
 fn workers() -> usize {
-    thread::available_parallelism().map_or(WORKERS_MIN, usize::from).clamp(WORKERS_MIN, WORKERS_MAX)
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    if processors < WORKERS { 1 } else { WORKERS }
 }

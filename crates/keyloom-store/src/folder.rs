@@ -23,8 +23,10 @@ use crate::StoreError;
 
 pub use mark::Mark;
 
-/// The layout of the folder that this program writes; it reads no newer one.
-pub const FORMAT: u32 = 1;
+/// The layout of a new folder. Older ones are read and stay as they are, newer ones are refused.
+///
+/// 1: redb, at first without a journal; fjall with one keyspace. 2: fjall with three.
+pub const FORMAT: u32 = 2;
 
 const KEYLOOM: &str = "KEYLOOM";
 const LOCK: &str = "LOCK";
@@ -262,7 +264,7 @@ mod tests {
         let folder = Folder::open(&path, "redb").unwrap();
         assert_eq!(
             fs::read_to_string(path.join("KEYLOOM")).unwrap(),
-            "engine = \"redb\"\nformat = 1\n"
+            "engine = \"redb\"\nformat = 2\n"
         );
         assert_eq!(engine_of(&path).unwrap().as_deref(), Some("redb"));
         drop(folder);
@@ -292,15 +294,24 @@ mod tests {
     #[test]
     fn a_newer_format_asks_for_a_newer_program() {
         let temporary = tempfile::tempdir().unwrap();
-        let text = "engine = \"other\"\nshape = \"new\"\nformat = 2\n";
+        let text = "engine = \"other\"\nshape = \"new\"\nformat = 3\n";
         fs::write(temporary.path().join("KEYLOOM"), text).unwrap();
         let message = message(Folder::open(temporary.path(), "redb"));
         assert!(
             message.ends_with(
-                "has the format 2, this program knows formats up to 1: use a newer Keyloom"
+                "has the format 3, this program knows formats up to 2: use a newer Keyloom"
             ),
             "{message}"
         );
+    }
+
+    #[test]
+    fn an_older_format_is_taken_and_stays() {
+        let temporary = tempfile::tempdir().unwrap();
+        let (path, text) = (temporary.path().join("KEYLOOM"), "engine = \"redb\"\nformat = 1\n");
+        fs::write(&path, text).unwrap();
+        Folder::open(temporary.path(), "redb").unwrap();
+        assert_eq!(fs::read_to_string(path).unwrap(), text);
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Open {
             batch.insert(&self.rows, change_key(position), change.as_slice());
         }
         batch.commit()?;
-        settings::make_room(&self.rows)?;
+        settings::make_room(&self.rows, settings::MEMTABLE_BYTES)?;
         Ok(())
     }
 }

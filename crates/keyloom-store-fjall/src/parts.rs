@@ -1,0 +1,176 @@
+//! Where the rows lie: keyspaces that follow each other in the order of rows.
+//!
+//! ```text
+//! documents   the tip, the catalog, documents      up to 01 03
+//! keys        index keys, claims, all other keys   from 01 03
+//! changes     the feed                             from 02
+//! ```
+//!
+//! Documents and changes mostly come in the order of their keys, and what lies behind everything
+//! else has nothing to be merged with. Index keys and claims come anywhere. In one keyspace every
+//! table would hold some of each, all would be merged with all, and a list would look for its range
+//! among documents (`docs/decisions/0013-three-keyspaces-on-fjall.md`).
+//!
+//! P1: A row lies in the last keyspace that begins at or before it, whatever it holds. So it has
+//!     one place, and a range is read from one keyspace after the other.
+//! P2: A database from before has one keyspace, `rows`, and keeps it.
+
+use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
+use keyloom_store::Direction;
+
+use crate::settings::{self, MEMTABLE_BYTES};
+
+/// The name of each keyspace, the two bytes that its first row may begin with, and how much of it
+/// is collected in memory: all together, what the only keyspace of before has.
+const PARTS: [(&str, u16, u64); 3] = [
+    ("documents", 0x0000, 28 << 20),
+    ("keys", 0x0103, 24 << 20),
+    ("changes", 0x0200, 8 << 20),
+];
+
+/// The only keyspace of before (P2).
+const ROWS: &str = "rows";
+
+/// All keyspaces, in the order of their rows, and how much is collected in memory of each.
+pub(crate) struct Parts {
+    keyspaces: Vec<(Keyspace, u64)>,
+}
+
+impl Parts {
+    /// Opens the keyspaces, and creates them in a new database.
+    pub(crate) fn open(database: &Database) -> fjall::Result<Parts> {
+        let open = |name, bytes| Ok((database.keyspace(name, settings::keyspace)?, bytes));
+        let keyspaces: fjall::Result<_> = match database.keyspace_exists(ROWS) {
+            true => [ROWS].map(|name| open(name, MEMTABLE_BYTES)).into_iter().collect(),
+            false => PARTS.map(|(name, _, bytes)| open(name, bytes)).into_iter().collect(),
+        };
+        Ok(Parts { keyspaces: keyspaces? })
+    }
+
+    /// The keyspace of a row.
+    pub(crate) fn of(&self, row: &[u8]) -> &Keyspace {
+        let (keyspace, _) = self.keyspaces.get(self.place(row)).expect("a place is one of them");
+        keyspace
+    }
+
+    /// The rows from `from` to before `to`.
+    pub(crate) fn range(&self, snapshot: &Snapshot, from: &[u8], to: &[u8]) -> PartsIter {
+        let mut iters = [const { None }; PARTS.len()];
+        let places = self.place(from)..=self.place(to);
+        for (place, iter) in iters.iter_mut().enumerate() {
+            let keyspace = self.keyspaces.get(place).filter(|_| places.contains(&place));
+            *iter = keyspace.map(|(keyspace, _)| snapshot.range(keyspace, from..to));
+        }
+        PartsIter { iters }
+    }
+
+    /// Begins new tables in memory in place of those that are full.
+    pub(crate) fn make_room(&self) -> fjall::Result<()> {
+        self.keyspaces.iter().try_for_each(|(keyspace, bytes)| settings::make_room(keyspace, *bytes))
+    }
+
+    fn place(&self, row: &[u8]) -> usize {
+        let byte = |place: usize| row.get(place).copied().unwrap_or_default();
+        let start = u16::from_be_bytes([byte(0), byte(1)]);
+        let behind = PARTS.iter().skip(1).filter(|(_, from, _)| *from <= start).count();
+        behind.min(self.keyspaces.len() - 1)
+    }
+}
+
+/// A place in a range, which may go through several keyspaces.
+pub(crate) struct PartsIter {
+    iters: [Option<Iter>; PARTS.len()],
+}
+
+impl PartsIter {
+    /// The next row from the end where this direction starts.
+    pub(crate) fn next(&mut self, direction: Direction) -> Option<fjall::Guard> {
+        let mut iters = self.iters.iter_mut().flatten();
+        match direction {
+            Direction::Forward => iters.find_map(Iter::next),
+            Direction::Reverse => iters.rev().find_map(Iter::next_back),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Rows on both sides of every border, in order.
+    const EDGES: [&[u8]; 12] = [
+        &[0x00],
+        &[0x00, 0xFF],
+        &[0x01],
+        &[0x01, 0x02],
+        &[0x01, 0x02, 0xFF],
+        &[0x01, 0x03],
+        &[0x01, 0x03, 0x00],
+        &[0x01, 0xFF, 0xFF],
+        &[0x02],
+        &[0x02, 0x00, 0x01],
+        &[0x02, 0xFF],
+        &[0xFF],
+    ];
+
+    fn database() -> (Database, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        (settings::database(folder.path()).open().unwrap(), folder)
+    }
+
+    fn fill(database: &Database) -> Parts {
+        let parts = Parts::open(database).unwrap();
+        for row in EDGES {
+            parts.of(row).insert(row, row).unwrap();
+        }
+        parts
+    }
+
+    fn read(parts: &Parts, database: &Database, ends: [&[u8]; 2], to: Direction) -> Vec<Vec<u8>> {
+        let mut iter = parts.range(&database.snapshot(), ends[0], ends[1]);
+        let mut rows = Vec::new();
+        while let Some(guard) = iter.next(to) {
+            rows.push(guard.key().unwrap().to_vec());
+        }
+        rows
+    }
+
+    #[test]
+    fn p1_any_range_is_read_whole_and_in_order() {
+        let (database, _folder) = database();
+        let parts = fill(&database);
+        for (first, from) in EDGES.iter().enumerate() {
+            for (last, to) in EDGES.iter().enumerate().skip(first + 1) {
+                let mut expected: Vec<_> = EDGES[first..last].iter().map(|it| it.to_vec()).collect();
+                let found = |direction| read(&parts, &database, [from, to], direction);
+                assert_eq!(found(Direction::Forward), expected);
+                expected.reverse();
+                assert_eq!(found(Direction::Reverse), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn p1_every_keyspace_has_its_rows() {
+        let (database, _folder) = database();
+        let parts = fill(&database);
+        let rows: Vec<usize> =
+            parts.keyspaces.iter().map(|(keyspace, _)| keyspace.len().unwrap()).collect();
+        assert_eq!(rows, [5, 3, 4]);
+        let together: u64 = PARTS.iter().map(|(_, _, bytes)| bytes).sum();
+        assert_eq!(together, MEMTABLE_BYTES);
+    }
+
+    #[test]
+    fn p2_a_database_from_before_keeps_its_keyspace() {
+        let (database, _folder) = database();
+        let rows = database.keyspace(ROWS, settings::keyspace).unwrap();
+        let parts = fill(&database);
+        assert_eq!(rows.len().unwrap(), EDGES.len());
+        let all = [&[0x00][..], &[0xFF, 0x00][..]];
+        assert_eq!(read(&parts, &database, all, Direction::Forward), EDGES);
+        assert!(PARTS.iter().all(|(name, ..)| !database.keyspace_exists(name)));
+    }
+}
