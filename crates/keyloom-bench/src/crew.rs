@@ -1,6 +1,7 @@
 //! The worker processes, one for each contender.
 //!
-//! C1: One worker works at a time; all others wait for their turn.
+//! C1: One worker works at a time; all others wait for their turn. What an engine puts off (merging,
+//!     checkpoints) it does before another worker has its turn.
 //! C2: When the crew is dropped, no worker is left behind.
 
 use std::io::{BufRead, BufReader, Write};
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use crate::contender::Who;
+use crate::machine;
 use crate::outcome::Outcome;
 use crate::protocol::{Answer, Task, Timing};
 use crate::workload::Workload;
@@ -46,6 +48,8 @@ impl Crew {
 
     /// Lets one worker do something.
     pub(crate) fn perform(&mut self, who: Who, task: Task) -> Outcome<Answer> {
+        let others = self.workers.iter().filter(|worker| worker.who != who);
+        machine::await_quiet(&others.map(|worker| worker.process.id()).collect::<Vec<_>>());
         let worker = self.workers.iter_mut().find(|worker| worker.who == who);
         let worker = worker.ok_or_else(|| format!("nobody works for {}", who.name()))?;
         match worker.perform(task) {

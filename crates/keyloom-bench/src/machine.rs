@@ -6,11 +6,18 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread;
+use std::time::Duration;
 
 use crate::outcome::Outcome;
 
 /// The size of the blocks that a file system counts in.
 const BLOCK_BYTES: u64 = 512;
+
+/// How long processes do nothing before they are quiet: Linux counts in steps of 10 ms.
+const QUIET: Duration = Duration::from_millis(25);
+
+/// How often it is looked at most whether they are: a minute in all.
+const LOOKS_MAX: usize = 2400;
 
 /// One line about the machine.
 pub(crate) fn describe() -> String {
@@ -33,6 +40,33 @@ pub(crate) fn resident_bytes(process: Option<u32>) -> u64 {
     let process = process.map_or_else(|| "self".to_owned(), |number| number.to_string());
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     kib_of(&status, "VmRSS:").map_or(0, |kib| kib * 1024)
+}
+
+/// Waits until none of these processes takes time of a processor, or for a minute.
+pub(crate) fn await_quiet(processes: &[u32]) {
+    let taken = || processes.iter().map(|process| ticks(*process)).sum::<u64>();
+    let mut before = taken();
+    for _ in 0..LOOKS_MAX {
+        thread::sleep(QUIET);
+        let now = taken();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// The time of processors that a process has taken, in steps of the system.
+fn ticks(process: u32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    ticks_of(&stat).unwrap_or_default()
+}
+
+/// User and system time; the name of the process, in parentheses, may hold anything.
+fn ticks_of(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut times = fields.split_whitespace().skip(11).map(str::parse::<u64>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
 }
 
 /// What a folder takes on its disk, in bytes.
@@ -65,6 +99,24 @@ mod tests {
         assert_eq!(kib_of(text, "MemTotal:"), Some(24_100_000));
         assert_eq!(kib_of(text, "MemFree:"), Some(5));
         assert_eq!(kib_of(text, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn the_times_of_a_process_are_found_behind_its_name() {
+        let stat = "7 (a) b (c)) S 1 7 7 0 -1 4194560 100 0 0 0 150 25 9 9 20 0 4 0 1000 1 1";
+        assert_eq!(ticks_of(stat), Some(175));
+        assert_eq!(ticks_of("7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_process_that_works_is_waited_for() {
+        let work = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 60";
+        let mut process = std::process::Command::new("sh").args(["-c", work]).spawn().unwrap();
+        await_quiet(&[process.id()]);
+        let name = fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap();
+        process.kill().unwrap();
+        process.wait().unwrap();
+        assert_eq!(name.trim(), "sleep");
     }
 
     #[test]

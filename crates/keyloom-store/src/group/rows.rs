@@ -13,8 +13,8 @@
 //!     later. A batch that ends with a change writes no tip, which saves a row of nearly every
 //!     commit; whoever trims the feed has to write the tip.
 //!
-//! One map instead of three tables: one batch then touches one tree, which saves the engines the
-//! bookkeeping of the others, and no part can fall behind another in a crash.
+//! One map instead of three tables: where an engine divides it, if it does so at all, is up to the
+//! engine, and no part can fall behind another in a crash.
 
 use std::ops::RangeInclusive;
 
