@@ -14,6 +14,8 @@
 //! A1: An archive that passes has room for as many entries as it claims.
 //! A2: The version that `current` names is as it was written. fjall notes its checksum, but does
 //!     not compare it.
+//! A3: Every keyspace has a `current`, and so has the one that names the others. fjall deletes a
+//!     keyspace without one, and all that are not named.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
@@ -23,19 +25,38 @@ use keyloom_store::StoreError;
 use xxhash_rust::xxh3::xxh3_128;
 
 const CURRENT: &str = "current";
+const KEYSPACES: &str = "keyspaces";
+/// The keyspace that names the others.
+const NAMES: &str = "0";
 const TRAILER_BYTES: i64 = 38;
 const ENTRY_BYTES_MIN: u64 = 18;
 
-/// Refuses a database whose archives break A1 or A2.
+/// Refuses a database whose archives break A1, A2 or A3.
 pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
-    let unreadable = |error: io::Error| StoreError::Unavailable {
-        reason: format!("{} cannot be read: {error}", folder.display()),
-        source: Some(Box::new(error)),
-    };
+    check_currents(&folder.join(KEYSPACES))?;
+    check_archives(folder)
+}
+
+/// A3.
+fn check_currents(keyspaces: &Path) -> Result<(), StoreError> {
+    let mut folders = vec![keyspaces.join(NAMES)];
+    for entry in fs::read_dir(keyspaces).map_err(|error| unreadable(keyspaces, error))? {
+        let path = entry.map_err(|error| unreadable(keyspaces, error))?.path();
+        folders.extend(path.is_dir().then_some(path));
+    }
+    let mut currents = folders.iter().map(|folder| folder.join(CURRENT));
+    match currents.find(|current| !current.is_file()) {
+        Some(missing) => Err(corrupt(&missing, "is missing: put it back, or restore a backup")),
+        None => Ok(()),
+    }
+}
+
+fn check_archives(folder: &Path) -> Result<(), StoreError> {
+    let unreadable = |error| unreadable(folder, error);
     for entry in fs::read_dir(folder).map_err(unreadable)? {
         let path = entry.map_err(unreadable)?.path();
         if path.is_dir() {
-            check(&path)?;
+            check_archives(&path)?;
         } else if !is_plausible(&path).map_err(unreadable)? {
             return Err(corrupt(&path, "has a damaged table of contents"));
         } else if path.file_name().is_some_and(|name| name == CURRENT) {
@@ -44,6 +65,13 @@ pub(crate) fn check(folder: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+fn unreadable(folder: &Path, error: io::Error) -> StoreError {
+    StoreError::Unavailable {
+        reason: format!("{} cannot be read: {error}", folder.display()),
+        source: Some(Box::new(error)),
+    }
 }
 
 /// A2, as `Some`.
@@ -123,7 +151,7 @@ mod tests {
     }
 
     fn message(folder: &Path) -> String {
-        check(folder).unwrap_err().to_string()
+        check_archives(folder).unwrap_err().to_string()
     }
 
     #[test]
@@ -132,7 +160,7 @@ mod tests {
         let deep = folder.path().join("keyspaces/1/tables");
         fs::create_dir_all(&deep).unwrap();
         fs::write(deep.join("7"), archive(3, 100)).unwrap();
-        check(folder.path()).unwrap();
+        check_archives(folder.path()).unwrap();
         fs::write(deep.join("7"), archive(1_000, 100)).unwrap();
         let message = message(folder.path());
         assert!(message.contains("7 has a damaged table of contents"), "{message}");
@@ -144,7 +172,7 @@ mod tests {
         let far = [archive(9_000, 100), vec![0]].concat();
         for bytes in [vec![], vec![0; 37], vec![0; 38], far] {
             fs::write(folder.path().join("x"), bytes).unwrap();
-            check(folder.path()).unwrap();
+            check_archives(folder.path()).unwrap();
         }
     }
 
@@ -156,12 +184,12 @@ mod tests {
         fs::write(folder.path().join("current"), &current).unwrap();
         assert!(message(folder.path()).contains("names no version"));
         fs::write(folder.path().join("v12"), &version).unwrap();
-        check(folder.path()).unwrap();
+        check_archives(folder.path()).unwrap();
         for place in 0..version.len() {
             let mut damaged = version.clone();
             damaged[place] ^= 1;
             fs::write(folder.path().join("v12"), damaged).unwrap();
-            check(folder.path()).unwrap_err();
+            check_archives(folder.path()).unwrap_err();
         }
         fs::write(folder.path().join("v12"), &version).unwrap();
         for len in 0..24 {

@@ -28,14 +28,9 @@ struct Open {
 
 /// Creates a database with its keyspaces, so that an opened one always has them.
 pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
-    let (_, database) = open(path)?;
-    database.persist(PersistMode::SyncAll).map_err(store_error)
-}
-
-fn open(path: &Path) -> Result<(Parts, Database), StoreError> {
     let database = settings::database(path).open().map_err(store_error)?;
-    let parts = Parts::open(&database).map_err(store_error)?;
-    Ok((parts, database))
+    Parts::create(&database).map_err(store_error)?;
+    database.persist(PersistMode::SyncAll).map_err(store_error)
 }
 
 impl FjallEngine {
@@ -44,7 +39,11 @@ impl FjallEngine {
         folder: Folder,
         durability: Durability,
     ) -> Result<Self, StoreError> {
-        let (parts, database) = open(path)?;
+        let database = settings::database(path).open().map_err(store_error)?;
+        let parts = Parts::open(&database).map_err(store_error)?.map_err(|missing| {
+            let detail = format!("{}: the keyspace `{missing}` is missing", path.display());
+            StoreError::Corrupt { detail }
+        })?;
         let persist = match durability {
             Durability::Durable => PersistMode::SyncData,
             Durability::Buffered => PersistMode::Buffer,

@@ -14,43 +14,49 @@
 //! P1: A row lies in the last keyspace that begins at or before it, whatever it holds. So it has
 //!     one place, and a range is read from one keyspace after the other.
 //! P2: A database from before has one keyspace, `rows`, and keeps it.
+//! P3: A keyspace of a database that was created is never created again: one that is missing is
+//!     damage.
+//! P4: Tables in memory become files together. So if the end of the history is there, which is in
+//!     `changes`, what came before it is there in the other keyspaces, too.
 
 use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
 use keyloom_store::Direction;
 
-use crate::settings::{self, MEMTABLE_BYTES};
+use crate::settings;
 
-/// The name of each keyspace, the two bytes that its first row may begin with, and how much of it
-/// is collected in memory: all together, what the only keyspace of before has.
-const PARTS: [(&str, u16, u64); 3] = [
-    ("documents", 0x0000, 28 << 20),
-    ("keys", 0x0103, 24 << 20),
-    ("changes", 0x0200, 8 << 20),
-];
+/// The name of each keyspace, and the two bytes that its first row may begin with.
+const PARTS: [(&str, u16); 3] = [("documents", 0x0000), ("keys", 0x0103), ("changes", 0x0200)];
 
 /// The only keyspace of before (P2).
 const ROWS: &str = "rows";
 
-/// All keyspaces, in the order of their rows, and how much is collected in memory of each.
+/// All keyspaces, in the order of their rows.
 pub(crate) struct Parts {
-    keyspaces: Vec<(Keyspace, u64)>,
+    keyspaces: Vec<Keyspace>,
 }
 
 impl Parts {
-    /// Opens the keyspaces, and creates them in a new database.
-    pub(crate) fn open(database: &Database) -> fjall::Result<Parts> {
-        let open = |name, bytes| Ok((database.keyspace(name, settings::keyspace)?, bytes));
-        let keyspaces: fjall::Result<_> = match database.keyspace_exists(ROWS) {
-            true => [ROWS].map(|name| open(name, MEMTABLE_BYTES)).into_iter().collect(),
-            false => PARTS.map(|(name, _, bytes)| open(name, bytes)).into_iter().collect(),
-        };
-        Ok(Parts { keyspaces: keyspaces? })
+    /// Creates the keyspaces of a new database.
+    pub(crate) fn create(database: &Database) -> fjall::Result<Parts> {
+        let keyspaces = PARTS.iter().map(|(name, _)| database.keyspace(name, settings::keyspace));
+        Ok(Parts { keyspaces: keyspaces.collect::<fjall::Result<_>>()? })
+    }
+
+    /// Opens the keyspaces; the name of one that is missing is the error (P3).
+    pub(crate) fn open(database: &Database) -> fjall::Result<Result<Parts, &'static str>> {
+        if database.keyspace_exists(ROWS) {
+            let keyspaces = vec![database.keyspace(ROWS, settings::keyspace)?];
+            return Ok(Ok(Parts { keyspaces }));
+        }
+        match PARTS.iter().find(|(name, _)| !database.keyspace_exists(name)) {
+            Some((missing, _)) => Ok(Err(missing)),
+            None => Parts::create(database).map(Ok),
+        }
     }
 
     /// The keyspace of a row.
     pub(crate) fn of(&self, row: &[u8]) -> &Keyspace {
-        let (keyspace, _) = self.keyspaces.get(self.place(row)).expect("a place is one of them");
-        keyspace
+        self.keyspaces.get(self.place(row)).expect("a place is one of them")
     }
 
     /// The rows from `from` to before `to`.
@@ -59,20 +65,20 @@ impl Parts {
         let places = self.place(from)..=self.place(to);
         for (place, iter) in iters.iter_mut().enumerate() {
             let keyspace = self.keyspaces.get(place).filter(|_| places.contains(&place));
-            *iter = keyspace.map(|(keyspace, _)| snapshot.range(keyspace, from..to));
+            *iter = keyspace.map(|keyspace| snapshot.range(keyspace, from..to));
         }
         PartsIter { iters }
     }
 
-    /// Begins new tables in memory in place of those that are full.
+    /// Begins new tables in memory if those of now are full (P4).
     pub(crate) fn make_room(&self) -> fjall::Result<()> {
-        self.keyspaces.iter().try_for_each(|(keyspace, bytes)| settings::make_room(keyspace, *bytes))
+        settings::make_room(&self.keyspaces)
     }
 
     fn place(&self, row: &[u8]) -> usize {
         let byte = |place: usize| row.get(place).copied().unwrap_or_default();
         let start = u16::from_be_bytes([byte(0), byte(1)]);
-        let behind = PARTS.iter().skip(1).filter(|(_, from, _)| *from <= start).count();
+        let behind = PARTS.iter().skip(1).filter(|(_, from)| *from <= start).count();
         behind.min(self.keyspaces.len() - 1)
     }
 }
@@ -95,6 +101,7 @@ impl PartsIter {
 
 #[cfg(test)]
 mod tests {
+    use fjall::AbstractTree as _;
     use tempfile::TempDir;
 
     use super::*;
@@ -121,7 +128,10 @@ mod tests {
     }
 
     fn fill(database: &Database) -> Parts {
-        let parts = Parts::open(database).unwrap();
+        let parts = match database.keyspace_exists(ROWS) {
+            true => Parts::open(database).unwrap().unwrap(),
+            false => Parts::create(database).unwrap(),
+        };
         for row in EDGES {
             parts.of(row).insert(row, row).unwrap();
         }
@@ -143,7 +153,8 @@ mod tests {
         let parts = fill(&database);
         for (first, from) in EDGES.iter().enumerate() {
             for (last, to) in EDGES.iter().enumerate().skip(first + 1) {
-                let mut expected: Vec<_> = EDGES[first..last].iter().map(|it| it.to_vec()).collect();
+                let mut expected: Vec<_> =
+                    EDGES[first..last].iter().map(|it| it.to_vec()).collect();
                 let found = |direction| read(&parts, &database, [from, to], direction);
                 assert_eq!(found(Direction::Forward), expected);
                 expected.reverse();
@@ -157,10 +168,34 @@ mod tests {
         let (database, _folder) = database();
         let parts = fill(&database);
         let rows: Vec<usize> =
-            parts.keyspaces.iter().map(|(keyspace, _)| keyspace.len().unwrap()).collect();
+            parts.keyspaces.iter().map(|keyspace| keyspace.len().unwrap()).collect();
         assert_eq!(rows, [5, 3, 4]);
-        let together: u64 = PARTS.iter().map(|(_, _, bytes)| bytes).sum();
-        assert_eq!(together, MEMTABLE_BYTES);
+    }
+
+    #[test]
+    fn p3_a_keyspace_that_is_missing_is_named() {
+        let (database, _folder) = database();
+        assert_eq!(Parts::open(&database).unwrap().err(), Some("documents"));
+        let parts = fill(&database);
+        assert!(Parts::open(&database).unwrap().is_ok());
+        database.delete_keyspace(parts.keyspaces[1].clone()).unwrap();
+        assert_eq!(Parts::open(&database).unwrap().err(), Some("keys"));
+    }
+
+    #[test]
+    fn p4_tables_in_memory_become_files_together() {
+        let (database, _folder) = database();
+        let parts = fill(&database);
+        let in_memory = || parts.keyspaces.iter().map(|it| it.tree.active_memtable().size());
+        parts.make_room().unwrap();
+        assert!(in_memory().all(|bytes| bytes > 0));
+        let value = vec![7; 31 << 20];
+        for row in [&[0x01, 0x01][..], &[0x01, 0x04][..]] {
+            parts.of(row).insert(row, &value).unwrap();
+            assert!(in_memory().all(|bytes| bytes > 0), "neither is full by itself");
+        }
+        parts.make_room().unwrap();
+        assert!(in_memory().all(|bytes| bytes == 0));
     }
 
     #[test]
@@ -171,6 +206,6 @@ mod tests {
         assert_eq!(rows.len().unwrap(), EDGES.len());
         let all = [&[0x00][..], &[0xFF, 0x00][..]];
         assert_eq!(read(&parts, &database, all, Direction::Forward), EDGES);
-        assert!(PARTS.iter().all(|(name, ..)| !database.keyspace_exists(name)));
+        assert!(PARTS.iter().all(|(name, _)| !database.keyspace_exists(name)));
     }
 }

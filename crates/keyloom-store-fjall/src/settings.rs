@@ -9,7 +9,7 @@ use fjall::{AbstractTree, Database, DatabaseBuilder, Keyspace, KeyspaceCreateOpt
 const CACHE_BYTES: u64 = 512 << 20;
 
 /// How much is collected in memory before it becomes a table.
-pub const MEMTABLE_BYTES: u64 = 60 << 20;
+const MEMTABLE_BYTES: u64 = 60 << 20;
 
 /// When fjall itself begins a new table in memory. Only a large commit reaches it.
 const MEMTABLE_BYTES_MAX: u64 = 64 << 20;
@@ -33,17 +33,20 @@ pub fn keyspace() -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES_MAX)
 }
 
-/// Begins a new table in memory if the present one has so many bytes; to be called after every
-/// commit.
+/// Begins new tables in memory if the present ones of all keyspaces together are full; to be called
+/// after every commit.
 ///
 /// fjall does so itself, but asks its workers for it with every commit until it is done. If they
 /// are busy that fills their queue, and a worker which then has to put something into it waits for
 /// the workers: if it is the only one, for ever. No table is written from then on, and the memory
 /// grows with every commit. What this calls is hidden in the documentation of fjall, so a release
 /// without it would not compile here.
-pub fn make_room(keyspace: &Keyspace, bytes: u64) -> fjall::Result<()> {
-    if keyspace.tree.active_memtable().size() >= bytes {
-        keyspace.rotate_memtable()?;
+pub fn make_room(keyspaces: &[Keyspace]) -> fjall::Result<()> {
+    let bytes = keyspaces.iter().map(|keyspace| keyspace.tree.active_memtable().size());
+    if bytes.sum::<u64>() >= MEMTABLE_BYTES {
+        for keyspace in keyspaces {
+            keyspace.rotate_memtable()?;
+        }
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Damaged files of a fjall store are reported, and so is a folder that cannot be used.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use keyloom_store::conformance::damage::damaged_files_are_reported_or_do_no_harm;
@@ -20,6 +20,35 @@ fn damage_to_journals_is_reported_or_does_no_harm() {
 #[test]
 fn damage_to_tables_is_reported_or_does_no_harm() {
     damaged_files_are_reported_or_do_no_harm(open, 100 << 20, 150);
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
+    paths.flat_map(below).collect()
+}
+
+#[test]
+fn a_keyspace_that_is_not_whole_is_refused_and_fjall_deletes_none() {
+    // The names of the others, documents, keys, changes: each without `current`, or as a whole.
+    for keyspace in ["0", "1", "2", "3"] {
+        for removed in [format!("{keyspace}/current"), keyspace.to_owned()] {
+            let folder = tempfile::tempdir().unwrap();
+            write(&*open(folder.path()).unwrap(), "a");
+            let removed = folder.path().join("data.fjall/keyspaces").join(removed);
+            match removed.is_dir() {
+                true => fs::remove_dir_all(&removed).unwrap(),
+                false => fs::remove_file(&removed).unwrap(),
+            }
+            let left: Vec<_> =
+                files(folder.path()).into_iter().filter(|it| !it.ends_with("lock")).collect();
+            let error = open(folder.path()).err().unwrap();
+            assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+            assert!(error.to_string().contains("is missing"), "{error}");
+            assert!(left.iter().all(|file| file.exists()), "{}", removed.display());
+        }
+    }
 }
 
 fn write(store: &dyn OrderedStore, key: &str) {

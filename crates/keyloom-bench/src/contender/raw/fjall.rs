@@ -1,6 +1,7 @@
 //! fjall, used by hand: one keyspace, plain batches, the settings that Keyloom gives it.
 
 use std::path::Path;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -77,7 +78,7 @@ impl Open {
             batch.insert(&self.rows, change_key(position), change.as_slice());
         }
         batch.commit()?;
-        settings::make_room(&self.rows, settings::MEMTABLE_BYTES)?;
+        settings::make_room(slice::from_ref(&self.rows))?;
         Ok(())
     }
 }
