@@ -1,7 +1,7 @@
 //! The worker processes, one for each contender.
 //!
-//! C1: One worker works at a time; all others wait for their turn. What an engine puts off (merging,
-//!     checkpoints) it does before another worker has its turn.
+//! C1: One worker works at a time; all others wait for their turn. What an engine puts off, such as
+//!     merging, it does before another worker has its turn.
 //! C2: When the crew is dropped, no worker is left behind.
 
 use std::io::{BufRead, BufReader, Write};
