@@ -43,6 +43,7 @@ pub(crate) fn resident_bytes(process: Option<u32>) -> u64 {
 }
 
 /// Waits until none of these processes takes time of a processor, or for a minute.
+#[expect(clippy::disallowed_methods, reason = "other processes tell nobody that they are done")]
 pub(crate) fn await_quiet(processes: &[u32]) {
     let taken = || processes.iter().map(|process| ticks(*process)).sum::<u64>();
     let mut before = taken();
