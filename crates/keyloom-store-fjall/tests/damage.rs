@@ -24,7 +24,8 @@ fn damage_to_tables_is_reported_or_does_no_harm() {
 
 /// All files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(folder).expect("the folder can be read");
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
     let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
     paths.flat_map(below).collect()
 }
