@@ -41,7 +41,10 @@ impl FjallEngine {
     ) -> Result<Self, StoreError> {
         let database = settings::database(path).open().map_err(store_error)?;
         let parts = Parts::open(&database).map_err(store_error)?.map_err(|missing| {
-            let detail = format!("{}: the keyspace `{missing}` is missing", path.display());
+            let detail = format!(
+                "{}: the keyspace `{missing}` is missing: put its folder back, or restore a backup",
+                path.display()
+            );
             StoreError::Corrupt { detail }
         })?;
         let persist = match durability {

@@ -16,8 +16,8 @@
 //! P2: A database from before has one keyspace, `rows`, and keeps it.
 //! P3: A keyspace of a database that was created is never created again: one that is missing is
 //!     damage.
-//! P4: Tables in memory become files together. So if the end of the history is there, which is in
-//!     `changes`, what came before it is there in the other keyspaces, too.
+//! P4: Tables in memory are left to become files together, `changes` last. So when a file tells the
+//!     end of the history, the other keyspaces do not need the journal for what came before it.
 
 use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
 use keyloom_store::Direction;
