@@ -1,4 +1,5 @@
-//! fjall as an ordered map of rows, which lie as they are in its keyspaces (`parts`).
+//! fjall as an ordered map of rows, which lie as they are in its keyspaces (`parts`), with a
+//! journal in front of it.
 //!
 //! fjall checks the checksum of every block that it reads, so rows need none of their own.
 
@@ -6,24 +7,23 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use fjall::{Database, Error, LsmError, OwnedWriteBatch, PersistMode, Readable, Snapshot};
+use fjall::{Error, LsmError, PersistMode, Readable, Snapshot};
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Durability, Engine, Rows, View, WriteError};
+use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 
+use crate::journal::Journal;
+use crate::limits::SEGMENTS_MAX;
 use crate::parts::{Parts, PartsIter};
 use crate::settings;
+use crate::tables::{Open, Tables};
 
 pub(crate) struct FjallEngine {
-    open: Arc<Open>,
-    persist: PersistMode,
-}
-
-/// What has to stay open while anything reads (J4). The fields are dropped in this order.
-struct Open {
-    parts: Parts,
-    database: Database,
-    _folder: Folder,
+    tables: Tables,
+    journal: Journal,
+    /// A buffer that all groups share.
+    record: Record,
 }
 
 /// Creates a database with its keyspaces, so that an opened one always has them.
@@ -34,24 +34,47 @@ pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
 }
 
 impl FjallEngine {
+    /// Opens a database and brings it up to date with its journal, in memory.
     pub(crate) fn open(
-        path: &Path,
+        data: &Path,
+        journal: &Path,
         folder: Folder,
         durability: Durability,
     ) -> Result<Self, StoreError> {
-        let database = settings::database(path).open().map_err(store_error)?;
-        let parts = Parts::open(&database).map_err(store_error)?.map_err(|missing| {
-            let detail = format!(
-                "{}: the keyspace `{missing}` is missing: put its folder back, or restore a backup",
-                path.display()
-            );
-            StoreError::Corrupt { detail }
+        let mut tables = Tables::open(data, folder)?;
+        let needed = tables.segment_in_files()? + 1;
+        let mut last = needed;
+        let journal = Journal::open(journal, durability, needed, |segment, rows| {
+            if segment != last && tables.are_full() {
+                tables.seal(last)?;
+            }
+            last = segment;
+            tables.apply(rows)
         })?;
-        let persist = match durability {
-            Durability::Durable => PersistMode::SyncData,
-            Durability::Buffered => PersistMode::Buffer,
-        };
-        Ok(FjallEngine { open: Arc::new(Open { parts, database, _folder: folder }), persist })
+        Ok(FjallEngine { tables, journal, record: Record::default() })
+    }
+
+    /// Begins new tables in memory and a new segment of the journal if the present ones are full,
+    /// or if there are too many.
+    fn make_room(&mut self) -> Result<(), StoreError> {
+        if self.journal.len() > SEGMENTS_MAX {
+            let segment = self.journal.end()?;
+            self.tables.write(segment)?;
+        } else if self.tables.are_full() {
+            let segment = self.journal.end()?;
+            self.tables.seal(segment)?;
+        } else {
+            return Ok(());
+        }
+        self.clear_away()
+    }
+
+    /// Removes segments that are not needed any more.
+    fn clear_away(&mut self) -> Result<(), StoreError> {
+        match self.tables.take_written() {
+            Some(segment) => self.journal.forget(segment),
+            None => Ok(()),
+        }
     }
 }
 
@@ -59,32 +82,22 @@ impl Engine for FjallEngine {
     type View = FjallView;
 
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError> {
-        let Open { parts, database, .. } = &*self.open;
-        let mut batch = OwnedWriteBatch::with_capacity(database.clone(), rows.count())
-            .durability(Some(self.persist));
-        let collected: Result<(), WriteError> = rows.for_each(|row, value| {
-            match value {
-                Some(value) => batch.insert(parts.of(row), row, value),
-                None => batch.remove(parts.of(row), row),
-            }
-            Ok(())
-        });
-        collected?;
-        batch.commit().map_err(|error| match error {
-            // An earlier failure; this batch was not begun.
-            Error::Poisoned => WriteError::NotWritten(store_error(error)),
-            // It may be in the journal, and then comes back with the next open.
-            error => WriteError::Unknown(store_error(error)),
-        })?;
-        parts.make_room().map_err(|error| WriteError::Unknown(store_error(error)))
+        self.record.fill(rows).map_err(WriteError::NotWritten)?;
+        self.journal.reserve(&self.record).map_err(WriteError::NotWritten)?;
+        // From here on it may be in the journal, and then comes back with the next open.
+        self.journal.append(&mut self.record)?;
+        self.tables.apply(self.record.rows()).map_err(WriteError::Unknown)?;
+        self.make_room().map_err(WriteError::Unknown)
     }
 
     fn view(&self) -> Result<FjallView, StoreError> {
-        Ok(FjallView { snapshot: self.open.database.snapshot(), open: Arc::clone(&self.open) })
+        let open = Arc::clone(self.tables.shared());
+        Ok(FjallView { snapshot: open.database.snapshot(), open })
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        self.open.database.persist(PersistMode::SyncAll).map_err(store_error)
+        self.journal.sync()?;
+        self.clear_away()
     }
 }
 
@@ -133,7 +146,7 @@ impl Cursor for FjallCursor {
 }
 
 /// Damage, or something in the way.
-fn store_error(error: Error) -> StoreError {
+pub(crate) fn store_error(error: Error) -> StoreError {
     match &error {
         Error::Io(cause) | Error::Storage(LsmError::Io(cause))
             if !matches!(cause.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof) =>

@@ -6,18 +6,20 @@
 //!
 //! J1: An acknowledged commit is in the journal: synced if durable, handed to the system if
 //!     buffered.
-//! J2: A journal that does not hold together is refused. fjall itself cuts a journal off at the
-//!     first entry that it cannot read, and opens without an error; see `journal`.
-//! J3: A table in memory that is full is left to be written by the commit that has filled it; see
-//!     `settings`.
+//! J2: What the journal misses is noticed, wherever it is missing (`journal`).
+//! J3: Tables in memory that are full are left to be written by the commit that has filled them;
+//!     see `tables`.
 //! J4: A snapshot keeps the database open and the folder locked, and keeps old versions of rows
 //!     from being dropped.
 
 mod archive;
 mod engine;
 mod journal;
+mod limits;
 mod parts;
+mod segment;
 pub mod settings;
+mod tables;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,14 +33,22 @@ use keyloom_store::{
 };
 
 use engine::FjallEngine;
+use journal::Journal;
 
 pub use keyloom_store::group::Durability;
+pub use limits::{MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX};
 
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "fjall";
 
+/// The oldest layout of a folder that is read: there was no release before it.
+const FORMAT_MIN: u32 = 3;
+
 /// The name of the database in the folder.
 const DATA: &str = "data.fjall";
+
+/// The name of the journal in the folder.
+const JOURNAL: &str = "journal";
 
 /// A store in a folder of this machine.
 pub struct FjallStore {
@@ -49,14 +59,18 @@ impl FjallStore {
     /// Opens the store in this folder, and creates it if there is none.
     pub fn open(path: &Path, durability: Durability) -> Result<Self, StoreError> {
         let folder = Folder::open(path, ENGINE)?;
+        folder.check_format(FORMAT_MIN)?;
         let mark = folder.mark()?;
         let data = folder.data(DATA);
+        let journal = folder.data(JOURNAL);
         if !data.exists() {
+            // Nothing is touched if there was something once.
+            mark.check(0)?;
+            folder.create_data(JOURNAL, Journal::create)?;
             folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
         }
         archive::check(&data)?;
-        journal::check(&data)?;
-        let engine = guarded(|| FjallEngine::open(&data, folder, durability))?;
+        let engine = guarded(|| FjallEngine::open(&data, &journal, folder, durability))?;
         Ok(FjallStore { group: GroupStore::start(engine, mark, durability)? })
     }
 }

@@ -13,13 +13,14 @@
 //!
 //! P1: A row lies in the last keyspace that begins at or before it, whatever it holds. So it has
 //!     one place, and a range is read from one keyspace after the other.
-//! P2: A database from before has one keyspace, `rows`, and keeps it.
+//! P2: Each keyspace has one row more, `00 01`: the number of a segment of the journal. It is the
+//!     last that comes into a table in memory, so when it is in a file, everything of that segment
+//!     is. No range of rows reaches it but in the keyspace of documents, where no range begins so
+//!     early.
 //! P3: A keyspace of a database that was created is never created again: one that is missing is
 //!     damage.
-//! P4: Tables in memory are left to become files together, `changes` last. So when a file tells the
-//!     end of the history, the other keyspaces do not need the journal for what came before it.
 
-use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
+use fjall::{AbstractTree as _, Database, Iter, Keyspace, Readable, SeqNo, Snapshot};
 use keyloom_store::Direction;
 
 use crate::settings;
@@ -27,8 +28,8 @@ use crate::settings;
 /// The name of each keyspace, and the two bytes that its first row may begin with.
 const PARTS: [(&str, u16); 3] = [("documents", 0x0000), ("keys", 0x0103), ("changes", 0x0200)];
 
-/// The only keyspace of before (P2).
-const ROWS: &str = "rows";
+/// The row with the number of a segment (P2).
+const SEGMENT: [u8; 2] = [0x00, 0x01];
 
 /// All keyspaces, in the order of their rows.
 pub(crate) struct Parts {
@@ -44,14 +45,15 @@ impl Parts {
 
     /// Opens the keyspaces; the name of one that is missing is the error (P3).
     pub(crate) fn open(database: &Database) -> fjall::Result<Result<Parts, &'static str>> {
-        if database.keyspace_exists(ROWS) {
-            let keyspaces = vec![database.keyspace(ROWS, settings::keyspace)?];
-            return Ok(Ok(Parts { keyspaces }));
-        }
         match PARTS.iter().find(|(name, _)| !database.keyspace_exists(name)) {
             Some((missing, _)) => Ok(Err(missing)),
             None => Parts::create(database).map(Ok),
         }
+    }
+
+    /// All keyspaces.
+    pub(crate) fn all(&self) -> &[Keyspace] {
+        &self.keyspaces
     }
 
     /// The keyspace of a row.
@@ -70,16 +72,33 @@ impl Parts {
         PartsIter { iters }
     }
 
-    /// Begins new tables in memory if those of now are full (P4).
-    pub(crate) fn make_room(&self) -> fjall::Result<()> {
-        settings::make_room(&self.keyspaces)
+    /// Notes in each keyspace that what follows belongs to a later segment (P2).
+    pub(crate) fn note_segment(&self, number: u64, seqno: SeqNo) {
+        for keyspace in &self.keyspaces {
+            keyspace.tree.insert(SEGMENT, number.to_be_bytes(), seqno);
+        }
+    }
+
+    /// The last segment that all keyspaces have noted; zero before the first. `None` is damage.
+    pub(crate) fn noted_segment(&self) -> fjall::Result<Option<u64>> {
+        let mut least = u64::MAX;
+        for keyspace in &self.keyspaces {
+            let noted = match keyspace.get(SEGMENT)? {
+                None => 0,
+                Some(noted) => match <[u8; 8]>::try_from(&*noted) {
+                    Ok(noted) => u64::from_be_bytes(noted),
+                    Err(_) => return Ok(None),
+                },
+            };
+            least = least.min(noted);
+        }
+        Ok(Some(least))
     }
 
     fn place(&self, row: &[u8]) -> usize {
         let byte = |place: usize| row.get(place).copied().unwrap_or_default();
         let start = u16::from_be_bytes([byte(0), byte(1)]);
-        let behind = PARTS.iter().skip(1).filter(|(_, from)| *from <= start).count();
-        behind.min(self.keyspaces.len() - 1)
+        PARTS.iter().skip(1).filter(|(_, from)| *from <= start).count()
     }
 }
 
@@ -101,7 +120,6 @@ impl PartsIter {
 
 #[cfg(test)]
 mod tests {
-    use fjall::AbstractTree as _;
     use tempfile::TempDir;
 
     use super::*;
@@ -128,10 +146,7 @@ mod tests {
     }
 
     fn fill(database: &Database) -> Parts {
-        let parts = match database.keyspace_exists(ROWS) {
-            true => Parts::open(database).unwrap().unwrap(),
-            false => Parts::create(database).unwrap(),
-        };
+        let parts = Parts::create(database).unwrap();
         for row in EDGES {
             parts.of(row).insert(row, row).unwrap();
         }
@@ -183,29 +198,17 @@ mod tests {
     }
 
     #[test]
-    fn p4_tables_in_memory_become_files_together() {
+    fn p2_the_segment_that_all_keyspaces_have_noted_is_found() {
         let (database, _folder) = database();
         let parts = fill(&database);
-        let in_memory = || parts.keyspaces.iter().map(|it| it.tree.active_memtable().size());
-        parts.make_room().unwrap();
-        assert!(in_memory().all(|bytes| bytes > 0));
-        let value = vec![7; 31 << 20];
-        for row in [&[0x01, 0x01][..], &[0x01, 0x04][..]] {
-            parts.of(row).insert(row, &value).unwrap();
-            assert!(in_memory().all(|bytes| bytes > 0), "neither is full by itself");
-        }
-        parts.make_room().unwrap();
-        assert!(in_memory().all(|bytes| bytes == 0));
-    }
-
-    #[test]
-    fn p2_a_database_from_before_keeps_its_keyspace() {
-        let (database, _folder) = database();
-        let rows = database.keyspace(ROWS, settings::keyspace).unwrap();
-        let parts = fill(&database);
-        assert_eq!(rows.len().unwrap(), EDGES.len());
-        let all = [&[0x00][..], &[0xFF, 0x00][..]];
-        assert_eq!(read(&parts, &database, all, Direction::Forward), EDGES);
-        assert!(PARTS.iter().all(|(name, _)| !database.keyspace_exists(name)));
+        assert_eq!(parts.noted_segment().unwrap(), Some(0));
+        parts.note_segment(7, database.supervisor.seqno.next());
+        assert_eq!(parts.noted_segment().unwrap(), Some(7));
+        parts.keyspaces[1].insert(SEGMENT, 5_u64.to_be_bytes()).unwrap();
+        assert_eq!(parts.noted_segment().unwrap(), Some(5));
+        parts.keyspaces[2].insert(SEGMENT, [1]).unwrap();
+        assert_eq!(parts.noted_segment().unwrap(), None);
+        let all = [&[0x01][..], &[0xFF, 0x00][..]];
+        assert_eq!(read(&parts, &database, all, Direction::Forward), EDGES[2..]);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
 use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
+use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 use redb::backends::FileBackend;
 use redb::{
@@ -18,7 +19,6 @@ use redb::{
 
 use crate::journal::Journal;
 use crate::limits::CACHE_BYTES;
-use crate::record::Record;
 use crate::tree::{self, Bytes, ROWS, unseal};
 
 pub(crate) struct RedbEngine {

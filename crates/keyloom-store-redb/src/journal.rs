@@ -24,10 +24,10 @@
 use std::io;
 
 use keyloom_store::StoreError;
+use keyloom_store::record::{self, Place, Record, RowsIn};
 use redb::StorageBackend;
 
 use crate::limits::{JOURNAL_BYTES_MAX, JOURNAL_BYTES_MIN, JOURNAL_ROWS_MAX};
-use crate::record::{self, Place, Record, RowsIn};
 
 /// A journal that is open for appending.
 #[derive(Debug)]

@@ -18,7 +18,6 @@ mod limits;
 mod overlay;
 #[cfg(test)]
 mod power;
-mod record;
 mod tree;
 
 use std::fs;

@@ -15,6 +15,3 @@ pub const JOURNAL_ROWS_MAX: usize = 65_536;
 
 /// The space that the journal has at first; it doubles as it is needed.
 pub(crate) const JOURNAL_BYTES_MIN: usize = 64 << 10;
-
-/// A buffer for a record that has more space than this is given back after use.
-pub(crate) const RECORD_BYTES_KEPT: usize = 4 << 20;

@@ -14,11 +14,11 @@
 use std::ops::Bound;
 
 use keyloom_store::StoreError;
+use keyloom_store::record::{RowsAhead, RowsIn};
 use redb::{CursorError, ReadableTable, Table, TableDefinition, WriteTransaction};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::engine::{storage_error, unavailable};
-use crate::record::{RowsAhead, RowsIn};
 
 pub(crate) const ROWS: TableDefinition<'_, Bytes, Bytes> = TableDefinition::new("rows");
 
@@ -146,7 +146,7 @@ mod tests {
     use redb::{Database, ReadableDatabase, ReadableTableMetadata};
 
     use super::*;
-    use crate::record::Record;
+    use keyloom_store::record::Record;
 
     #[test]
     fn the_bytes_of_a_sealed_row_are_fixed() {

@@ -23,10 +23,11 @@ use crate::StoreError;
 
 pub use mark::Mark;
 
-/// The layout of a new folder. Older ones are read and stay as they are, newer ones are refused.
+/// The layout of a new folder. Newer ones are refused; which older ones are read, a store says.
 ///
-/// 1: redb, at first without a journal; fjall with one keyspace. 2: fjall with three.
-pub const FORMAT: u32 = 2;
+/// 1: redb, at first without a journal; fjall with one keyspace. 2: fjall with three. 3: fjall with
+/// a journal of ours.
+pub const FORMAT: u32 = 3;
 
 const KEYLOOM: &str = "KEYLOOM";
 const LOCK: &str = "LOCK";
@@ -37,6 +38,7 @@ const NEW: &str = "new";
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
+    format: u32,
     lock: File,
 }
 
@@ -56,15 +58,32 @@ impl Folder {
         // once behind the lock, because another process may just have made a store here.
         read_manifest(path)?;
         let lock = lock(path)?;
-        match read_manifest(path)? {
-            Some(manifest) => manifest.check(path, engine)?,
+        let format = match read_manifest(path)? {
+            Some(manifest) => {
+                manifest.check(path, engine)?;
+                manifest.format
+            }
             None => {
                 let text = format!("engine = \"{engine}\"\nformat = {FORMAT}\n");
                 create_file(&path.join(KEYLOOM), text.as_bytes())
                     .map_err(|error| cannot(path, "cannot be written", error))?;
+                FORMAT
             }
+        };
+        Ok(Folder { path: path.to_owned(), format, lock })
+    }
+
+    /// Refuses a folder whose layout is older than what a store still reads.
+    pub fn check_format(&self, oldest: u32) -> Result<(), StoreError> {
+        if self.format >= oldest {
+            return Ok(());
         }
-        Ok(Folder { path: path.to_owned(), lock })
+        let reason = format!(
+            "has the format {}, which this program does not read any more (it reads {oldest} to \
+             {FORMAT}): export it with the Keyloom that wrote it, and import that into a new one",
+            self.format
+        );
+        Err(folder_error(&self.path, reason))
     }
 
     /// Where the engine keeps its data: a file or folder that it has for itself.
@@ -264,7 +283,7 @@ mod tests {
         let folder = Folder::open(&path, "redb").unwrap();
         assert_eq!(
             fs::read_to_string(path.join("KEYLOOM")).unwrap(),
-            "engine = \"redb\"\nformat = 2\n"
+            "engine = \"redb\"\nformat = 3\n"
         );
         assert_eq!(engine_of(&path).unwrap().as_deref(), Some("redb"));
         drop(folder);
@@ -294,12 +313,12 @@ mod tests {
     #[test]
     fn a_newer_format_asks_for_a_newer_program() {
         let temporary = tempfile::tempdir().unwrap();
-        let text = "engine = \"other\"\nshape = \"new\"\nformat = 3\n";
+        let text = "engine = \"other\"\nshape = \"new\"\nformat = 4\n";
         fs::write(temporary.path().join("KEYLOOM"), text).unwrap();
         let message = message(Folder::open(temporary.path(), "redb"));
         assert!(
             message.ends_with(
-                "has the format 3, this program knows formats up to 2: use a newer Keyloom"
+                "has the format 4, this program knows formats up to 3: use a newer Keyloom"
             ),
             "{message}"
         );
@@ -310,8 +329,12 @@ mod tests {
         let temporary = tempfile::tempdir().unwrap();
         let (path, text) = (temporary.path().join("KEYLOOM"), "engine = \"redb\"\nformat = 1\n");
         fs::write(&path, text).unwrap();
-        Folder::open(temporary.path(), "redb").unwrap();
+        let folder = Folder::open(temporary.path(), "redb").unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), text);
+        folder.check_format(1).unwrap();
+        let message = message(folder.check_format(2));
+        assert!(message.contains("has the format 1"), "{message}");
+        assert!(message.contains("reads 2 to 3): export it"), "{message}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! [`OrderedStore`] is the whole of what a technology has to do to carry Keyloom. [`memory`] is the
 //! model of it, the module `conformance` (behind the feature of that name) its law, and [`faults`]
-//! makes any store go wrong on demand. [`group`], [`batch`] and [`folder`] are what the embedded
-//! stores share.
+//! makes any store go wrong on demand. [`group`], [`batch`], [`record`] and [`folder`] are what the
+//! embedded stores share.
 
 pub mod batch;
 #[cfg(feature = "conformance")]
@@ -16,6 +16,7 @@ pub mod group;
 pub mod limits;
 pub mod memory;
 mod patience;
+pub mod record;
 
 pub use contract::{
     Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Feed, Isolation, KeyRange,

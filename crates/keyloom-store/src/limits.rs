@@ -66,6 +66,9 @@ pub const FILTER_BYTES: usize = 8 << 20;
 /// everything else. It bounds the keys, too: too many would only fill the filter.
 pub const FILTER_SCAN_BYTES_MAX: usize = 1 << 30;
 
+/// A buffer for a record of a journal that has more space than this is given back after use.
+pub const RECORD_BYTES_KEPT: usize = 4 << 20;
+
 /// The limits of the memory store and of the embedded stores.
 pub const EMBEDDED: Limits = Limits {
     key_bytes_max: KEY_BYTES_MAX,

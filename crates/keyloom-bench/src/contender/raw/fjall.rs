@@ -1,13 +1,14 @@
 //! fjall, used by hand: one keyspace, plain batches, the settings that Keyloom gives it.
 
 use std::path::Path;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use fjall::{Database, Iter, Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot};
+use fjall::{
+    AbstractTree as _, Database, Iter, Keyspace, OwnedWriteBatch, PersistMode, Readable, Snapshot,
+};
 use keyloom_store::{Commit, KeyRange, Write};
-use keyloom_store_fjall::settings;
+use keyloom_store_fjall::{MEMTABLE_BYTES, settings};
 
 use super::redb::change_key;
 use super::{Group, RawEngine, RawKeys, RawView};
@@ -78,7 +79,19 @@ impl Open {
             batch.insert(&self.rows, change_key(position), change.as_slice());
         }
         batch.commit()?;
-        settings::make_room(slice::from_ref(&self.rows))?;
+        self.make_room()
+    }
+
+    /// Begins a new table in memory if the present one is full.
+    ///
+    /// fjall does so itself, but asks its workers for it with every commit until it is done. If
+    /// they are busy that fills their queue, and a worker which then has to put something into it
+    /// waits for the workers: if it is the only one, for ever. No table is written from then on,
+    /// and the memory grows with every commit.
+    fn make_room(&self) -> Outcome<()> {
+        if self.rows.tree.active_memtable().size() >= MEMTABLE_BYTES {
+            self.rows.rotate_memtable()?;
+        }
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of a group of commits, in the bytes that go into the journal.
+//! The rows of a group of commits, in the bytes that go into a journal.
 //!
 //! ```text
 //! record: | checksum u64 | bytes u32 | row | row | …             all big-endian
@@ -13,10 +13,10 @@
 
 use std::iter::Peekable;
 
-use keyloom_store::StoreError;
-use keyloom_store::group::Rows;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
+use crate::StoreError;
+use crate::group::Rows;
 use crate::limits::RECORD_BYTES_KEPT;
 
 const HEAD_BYTES: usize = size_of::<u64>() + size_of::<u32>();
@@ -26,24 +26,26 @@ const PUT: u8 = 1;
 
 /// Where a record stands in the life of a journal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) generation: u64,
-    pub(crate) offset: usize,
+pub struct Place {
+    /// Records of other generations are none.
+    pub generation: u64,
+    /// The first of its bytes in the journal.
+    pub offset: usize,
 }
 
 /// The rows of one group.
 #[derive(Debug, Default)]
-pub(crate) struct Record {
+pub struct Record {
     bytes: Vec<u8>,
     count: usize,
 }
 
 /// A row: its key, and its value unless it is removed.
-pub(crate) type Row<'a> = (&'a [u8], Option<&'a [u8]>);
+pub type Row<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl Record {
     /// Takes down other rows.
-    pub(crate) fn fill(&mut self, rows: &Rows<'_>) -> Result<(), StoreError> {
+    pub fn fill(&mut self, rows: &Rows<'_>) -> Result<(), StoreError> {
         if self.bytes.capacity() > RECORD_BYTES_KEPT {
             self.bytes = Vec::new();
         }
@@ -71,23 +73,32 @@ impl Record {
         Ok(())
     }
 
+    /// A record of rows that a test has made up.
+    #[cfg(feature = "conformance")]
+    pub fn of<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Self {
+        let mut record = Record { bytes: vec![0; HEAD_BYTES], count: 0 };
+        rows.into_iter().for_each(|row| record.push(row).expect("its rows are short"));
+        record
+    }
+
     /// How many bytes it takes in the journal.
-    pub(crate) fn len(&self) -> usize {
+    #[expect(clippy::len_without_is_empty, reason = "a record has at least its head")]
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// How many rows there are.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 
     /// The rows that were taken down, in the order of their keys.
-    pub(crate) fn rows(&self) -> RowsIn<'_> {
+    pub fn rows(&self) -> RowsIn<'_> {
         RowsIn { left: self.bytes.get(HEAD_BYTES..).unwrap_or_default() }
     }
 
     /// The bytes of the record for this place; `None` if a journal cannot hold it.
-    pub(crate) fn seal(&mut self, place: Place) -> Option<&[u8]> {
+    pub fn seal(&mut self, place: Place) -> Option<&[u8]> {
         let (head, rows) = self.bytes.split_first_chunk_mut::<HEAD_BYTES>()?;
         let [a, b, c, d, e, f, g, h] = checksum(rows, place).to_be_bytes();
         let [i, j, k, l] = u32::try_from(rows.len()).ok()?.to_be_bytes();
@@ -98,7 +109,7 @@ impl Record {
 
 /// The rows and the length of the record that these bytes begin with, if it is whole and belongs
 /// here.
-pub(crate) fn read(bytes: &[u8], place: Place) -> Option<(RowsIn<'_>, usize)> {
+pub fn read(bytes: &[u8], place: Place) -> Option<(RowsIn<'_>, usize)> {
     let (found, rest) = bytes.split_first_chunk()?;
     let (len, rest) = rest.split_first_chunk()?;
     let left = rest.get(..usize::try_from(u32::from_be_bytes(*len)).ok()?)?;
@@ -113,12 +124,13 @@ fn checksum(rows: &[u8], Place { generation, offset }: Place) -> u64 {
 }
 
 /// The rows of a record, one after the other.
-pub(crate) struct RowsIn<'a> {
+#[derive(Debug)]
+pub struct RowsIn<'a> {
     left: &'a [u8],
 }
 
 /// Rows of which the next one can be looked at.
-pub(crate) type RowsAhead<'a> = Peekable<RowsIn<'a>>;
+pub type RowsAhead<'a> = Peekable<RowsIn<'a>>;
 
 impl<'a> Iterator for RowsIn<'a> {
     type Item = Result<Row<'a>, StoreError>;
@@ -159,20 +171,10 @@ fn read_row(bytes: &[u8]) -> Option<(Row<'_>, &[u8])> {
 
 #[cfg(test)]
 mod tests {
-    use keyloom_store::conformance::Random;
-
     use super::*;
+    use crate::conformance::Random;
 
     const PLACE: Place = Place { generation: 7, offset: 4096 };
-
-    impl Record {
-        /// A record of rows that a test has made up.
-        pub(crate) fn of<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Self {
-            let mut record = Record { bytes: vec![0; HEAD_BYTES], count: 0 };
-            rows.into_iter().for_each(|row| record.push(row).unwrap());
-            record
-        }
-    }
 
     fn sample() -> Record {
         Record::of([(&b"key"[..], Some(&b"value"[..])), (b"gone", None), (b"none", Some(b""))])

@@ -1,0 +1,24 @@
+//! The limits of this store, beside those that all embedded stores share.
+
+/// How many bytes are collected in memory before they become tables.
+pub const MEMTABLE_BYTES: u64 = 60 << 20;
+
+/// How many tables in memory of one keyspace may wait to be written; who commits waits then.
+pub const SEALED_MAX: usize = 4;
+
+/// How many runs of tables that were not merged yet a keyspace may have; who commits waits then.
+/// fjall begins to slow down commits at as many.
+pub const RUNS_MAX: usize = 20;
+
+/// Most bytes that are read of a segment of the journal: a full table in memory and the largest
+/// commit, which may be the one that fills it, are less.
+pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
+
+/// The space that a segment has at first, and the most that it takes at once. Space is filled with
+/// zeros before it is used, and what is not used is still read after a crash.
+pub(crate) const SPACE_BYTES_MIN: usize = 64 << 10;
+pub(crate) const SPACE_BYTES_MAX: usize = 1 << 20;
+
+/// How many segments are read when the store is opened before their rows are written to tables:
+/// every process that commits begins one.
+pub const SEGMENTS_MAX: u64 = 16;

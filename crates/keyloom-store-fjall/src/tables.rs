@@ -1,0 +1,186 @@
+//! fjall's tables: in memory, where rows come past fjall's journal, and on their way into files.
+//!
+//! What is used of fjall for that is hidden in its documentation (the trees of keyspaces, the
+//! counter of sequence numbers, what snapshots see), so a release without it would not compile.
+//!
+//! T1: All rows of a record have one sequence number, and are seen once all of them are there.
+//! T2: Tables in memory of all keyspaces become files together, when they are full together; the
+//!     last row of each says for which segment of the journal they are (P2 in `parts`).
+//! T3: Who fills tables faster than they are written and merged waits, unless fjall has given up.
+
+use std::collections::VecDeque;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, SeqNo};
+use keyloom_store::StoreError;
+use keyloom_store::folder::Folder;
+use keyloom_store::record::RowsIn;
+
+use crate::engine::store_error;
+use crate::limits::{MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX};
+use crate::parts::Parts;
+use crate::settings;
+
+/// How long it is waited before it is looked again whether there is room (T3).
+const ROOM_TIME: Duration = Duration::from_millis(1);
+
+/// What has to stay open while anything reads (J4). The fields are dropped in this order.
+pub(crate) struct Open {
+    pub(crate) parts: Parts,
+    pub(crate) database: Database,
+    _folder: Folder,
+}
+
+/// The tables of an open database.
+pub(crate) struct Tables {
+    open: Arc<Open>,
+    /// The bytes of the tables in memory.
+    bytes: u64,
+    /// Tables that are to become files, the oldest first.
+    sealed: VecDeque<Sealed>,
+}
+
+/// Tables in memory that take no more rows.
+struct Sealed {
+    /// The segment that their rows are from.
+    segment: u64,
+    /// The number of their last rows, in all keyspaces.
+    seqno: SeqNo,
+}
+
+impl Tables {
+    /// Opens a database that was created.
+    pub(crate) fn open(path: &Path, folder: Folder) -> Result<Tables, StoreError> {
+        empty_journals(path)?;
+        let database = settings::database(path).open().map_err(store_error)?;
+        let parts = Parts::open(&database).map_err(store_error)?.map_err(|missing| {
+            let detail = format!(
+                "{}: the keyspace `{missing}` is missing: put its folder back, or restore a backup",
+                path.display()
+            );
+            StoreError::Corrupt { detail }
+        })?;
+        // fjall does so, too, unless its journal was removed.
+        for keyspace in parts.all() {
+            let next = keyspace.tree.get_highest_persisted_seqno().map_or(0, |last| last + 1);
+            database.supervisor.seqno.fetch_max(next);
+        }
+        database.supervisor.snapshot_tracker.set(database.supervisor.seqno.get());
+        let open = Arc::new(Open { parts, database, _folder: folder });
+        Ok(Tables { open, bytes: 0, sealed: VecDeque::new() })
+    }
+
+    /// What readers share.
+    pub(crate) fn shared(&self) -> &Arc<Open> {
+        &self.open
+    }
+
+    /// The last segment of the journal whose rows are in files, before anything is in memory.
+    pub(crate) fn segment_in_files(&mut self) -> Result<u64, StoreError> {
+        let noted = self.open.parts.noted_segment().map_err(store_error)?;
+        let segment = noted.ok_or_else(|| StoreError::Corrupt {
+            detail: "what the tables say of the journal is damaged: restore a backup".into(),
+        })?;
+        // It may still be there.
+        self.sealed.push_back(Sealed { segment, seqno: 0 });
+        Ok(segment)
+    }
+
+    /// Puts the rows of a record into the tables in memory (T1).
+    pub(crate) fn apply(&mut self, rows: RowsIn<'_>) -> Result<(), StoreError> {
+        let Open { parts, database, .. } = &*self.open;
+        let seqno = database.supervisor.seqno.next();
+        for row in rows {
+            let (key, value) = row?;
+            let tree = &parts.of(key).tree;
+            let (bytes, _) = match value {
+                Some(value) => tree.insert(key, value, seqno),
+                None => tree.remove(key, seqno),
+            };
+            self.bytes += bytes;
+        }
+        database.supervisor.snapshot_tracker.publish(seqno);
+        Ok(())
+    }
+
+    /// Whether the tables in memory are to become files.
+    pub(crate) fn are_full(&self) -> bool {
+        self.bytes >= MEMTABLE_BYTES
+    }
+
+    /// Leaves the tables in memory, which hold everything up to this segment, to become files, and
+    /// begins new ones (T2).
+    pub(crate) fn seal(&mut self, segment: u64) -> Result<(), StoreError> {
+        self.note(segment);
+        for keyspace in self.open.parts.all() {
+            keyspace.rotate_memtable().map_err(store_error)?;
+        }
+        self.await_room()
+    }
+
+    /// The same, and returns when they are files.
+    pub(crate) fn write(&mut self, segment: u64) -> Result<(), StoreError> {
+        self.note(segment);
+        let oldest = self.open.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
+        for keyspace in self.open.parts.all() {
+            let written = keyspace.tree.flush_active_memtable(oldest);
+            written.map_err(|error| store_error(error.into()))?;
+        }
+        Ok(())
+    }
+
+    /// The last segment whose rows have come into files since this was asked.
+    pub(crate) fn take_written(&mut self) -> Option<u64> {
+        let last_in_files = |keyspace: &Keyspace| keyspace.tree.get_highest_persisted_seqno();
+        let in_all = self.open.parts.all().iter().map(last_in_files).min().flatten();
+        let in_all = in_all.unwrap_or_default();
+        let written = self.sealed.iter().take_while(|sealed| sealed.seqno <= in_all).count();
+        self.sealed.drain(..written).next_back().map(|sealed| sealed.segment)
+    }
+
+    fn note(&mut self, segment: u64) {
+        let Open { parts, database, .. } = &*self.open;
+        let seqno = database.supervisor.seqno.next();
+        parts.note_segment(segment, seqno);
+        database.supervisor.snapshot_tracker.publish(seqno);
+        self.sealed.push_back(Sealed { segment, seqno });
+        self.bytes = 0;
+    }
+
+    /// T3.
+    #[expect(clippy::disallowed_methods, reason = "fjall tells nobody that it has made room")]
+    fn await_room(&self) -> Result<(), StoreError> {
+        let is_behind = |keyspace: &Keyspace| {
+            let tree = &keyspace.tree;
+            tree.sealed_memtable_count() >= SEALED_MAX || tree.l0_run_count() >= RUNS_MAX
+        };
+        while self.open.parts.all().iter().any(is_behind) {
+            // An error if a worker has given up, and then nobody makes room any more.
+            self.open.database.persist(PersistMode::Buffer).map_err(store_error)?;
+            thread::sleep(ROOM_TIME);
+        }
+        Ok(())
+    }
+}
+
+/// Makes sure that fjall finds nothing in its own journal: nothing was ever written there, so
+/// whatever it holds is damage.
+fn empty_journals(data: &Path) -> Result<(), StoreError> {
+    let emptied = fs::read_dir(data).and_then(|entries| {
+        for entry in entries {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "jnl") {
+                File::options().write(true).open(path)?.set_len(0)?;
+            }
+        }
+        Ok(())
+    });
+    emptied.map_err(|error| StoreError::Unavailable {
+        reason: format!("{} cannot be read: {error}", data.display()),
+        source: Some(Box::new(error)),
+    })
+}
