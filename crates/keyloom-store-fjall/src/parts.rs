@@ -95,7 +95,8 @@ impl Parts {
         Ok(Some(least))
     }
 
-    fn place(&self, row: &[u8]) -> usize {
+    /// Which keyspace a row lies in.
+    pub(crate) fn place(&self, row: &[u8]) -> usize {
         let byte = |place: usize| row.get(place).copied().unwrap_or_default();
         let start = u16::from_be_bytes([byte(0), byte(1)]);
         PARTS.iter().skip(1).filter(|(_, from)| *from <= start).count()

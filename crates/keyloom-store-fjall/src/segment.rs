@@ -31,6 +31,9 @@ const MAGIC: u64 = u64::from_be_bytes(*b"KEYLOOMJ");
 /// A page of its own, so that writing a record does not touch the head.
 const HEAD_BYTES: usize = 4096;
 
+/// Space that nothing was written into.
+const ZEROS: [u8; 16 << 10] = [0; 16 << 10];
+
 /// A segment that is open for appending.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -94,8 +97,13 @@ impl Segment {
         if end > self.space {
             let step = end.next_power_of_two().clamp(SPACE_BYTES_MIN, SPACE_BYTES_MAX);
             let space = end.next_multiple_of(step);
-            write_at(&mut self.file, self.space, &vec![0; space - self.space])?;
-            self.space = space;
+            // In small pieces: the system keeps what comes at once together, and then looks at all
+            // of it whenever a part is written.
+            while self.space < space {
+                let piece = ZEROS.get(..space - self.space).unwrap_or(&ZEROS);
+                write_at(&mut self.file, self.space, piece)?;
+                self.space += piece.len();
+            }
         }
         Ok(())
     }

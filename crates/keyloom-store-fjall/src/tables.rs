@@ -1,7 +1,8 @@
 //! fjall's tables: in memory, where rows come past fjall's journal, and on their way into files.
 //!
-//! What is used of fjall for that is hidden in its documentation (the trees of keyspaces, the
-//! counter of sequence numbers, what snapshots see), so a release without it would not compile.
+//! What is used of fjall for that is hidden in its documentation (the trees of keyspaces and their
+//! tables in memory, the counter of sequence numbers, what snapshots see), so a release without it
+//! would not compile.
 //!
 //! T1: All rows of a record have one sequence number, and are seen once all of them are there.
 //! T2: Tables in memory of all keyspaces become files together, when they are full together; the
@@ -19,6 +20,7 @@ use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, SeqNo};
 use keyloom_store::StoreError;
 use keyloom_store::folder::Folder;
 use keyloom_store::record::RowsIn;
+use lsm_tree::{InternalValue, Memtable, ValueType};
 
 use crate::engine::store_error;
 use crate::limits::{MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX};
@@ -38,6 +40,8 @@ pub(crate) struct Open {
 /// The tables of an open database.
 pub(crate) struct Tables {
     open: Arc<Open>,
+    /// The tables in memory that take rows, one of each keyspace.
+    active: Vec<Arc<Memtable>>,
     /// The bytes of the tables in memory.
     bytes: u64,
     /// Tables that are to become files, the oldest first.
@@ -50,6 +54,8 @@ struct Sealed {
     segment: u64,
     /// The number of their last rows, in all keyspaces.
     seqno: SeqNo,
+    /// The tables. Whoever lets them go last pays for it, row by row, so it is not the writer.
+    _memtables: Vec<Arc<Memtable>>,
 }
 
 impl Tables {
@@ -70,8 +76,9 @@ impl Tables {
             database.supervisor.seqno.fetch_max(next);
         }
         database.supervisor.snapshot_tracker.set(database.supervisor.seqno.get());
+        let active = memtables(&parts);
         let open = Arc::new(Open { parts, database, _folder: folder });
-        Ok(Tables { open, bytes: 0, sealed: VecDeque::new() })
+        Ok(Tables { open, active, bytes: 0, sealed: VecDeque::new() })
     }
 
     /// What readers share.
@@ -86,7 +93,7 @@ impl Tables {
             detail: "what the tables say of the journal is damaged: restore a backup".into(),
         })?;
         // It may still be there.
-        self.sealed.push_back(Sealed { segment, seqno: 0 });
+        self.sealed.push_back(Sealed { segment, seqno: 0, _memtables: Vec::new() });
         Ok(segment)
     }
 
@@ -96,11 +103,12 @@ impl Tables {
         let seqno = database.supervisor.seqno.next();
         for row in rows {
             let (key, value) = row?;
-            let tree = &parts.of(key).tree;
-            let (bytes, _) = match value {
-                Some(value) => tree.insert(key, value, seqno),
-                None => tree.remove(key, seqno),
+            let row = match value {
+                Some(value) => InternalValue::from_components(key, value, seqno, ValueType::Value),
+                None => InternalValue::new_tombstone(key, seqno),
             };
+            let memtable = self.active.get(parts.place(key)).expect("every keyspace has one");
+            let (bytes, _) = memtable.insert(row);
             self.bytes += bytes;
         }
         database.supervisor.snapshot_tracker.publish(seqno);
@@ -119,6 +127,7 @@ impl Tables {
         for keyspace in self.open.parts.all() {
             keyspace.rotate_memtable().map_err(store_error)?;
         }
+        self.active = memtables(&self.open.parts);
         self.await_room()
     }
 
@@ -130,6 +139,7 @@ impl Tables {
             let written = keyspace.tree.flush_active_memtable(oldest);
             written.map_err(|error| store_error(error.into()))?;
         }
+        self.active = memtables(&self.open.parts);
         Ok(())
     }
 
@@ -139,7 +149,11 @@ impl Tables {
         let in_all = self.open.parts.all().iter().map(last_in_files).min().flatten();
         let in_all = in_all.unwrap_or_default();
         let written = self.sealed.iter().take_while(|sealed| sealed.seqno <= in_all).count();
-        self.sealed.drain(..written).next_back().map(|sealed| sealed.segment)
+        let written: Vec<Sealed> = self.sealed.drain(..written).collect();
+        let segment = written.last().map(|sealed| sealed.segment);
+        // If there is no thread for it, it is done here.
+        let _ = thread::Builder::new().name("keyloom-drop".into()).spawn(|| drop(written));
+        segment
     }
 
     fn note(&mut self, segment: u64) {
@@ -147,7 +161,7 @@ impl Tables {
         let seqno = database.supervisor.seqno.next();
         parts.note_segment(segment, seqno);
         database.supervisor.snapshot_tracker.publish(seqno);
-        self.sealed.push_back(Sealed { segment, seqno });
+        self.sealed.push_back(Sealed { segment, seqno, _memtables: self.active.clone() });
         self.bytes = 0;
     }
 
@@ -165,6 +179,11 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+/// The tables in memory that take rows, one of each keyspace.
+fn memtables(parts: &Parts) -> Vec<Arc<Memtable>> {
+    parts.all().iter().map(|keyspace| keyspace.tree.active_memtable()).collect()
 }
 
 /// Makes sure that fjall finds nothing in its own journal: nothing was ever written there, so
