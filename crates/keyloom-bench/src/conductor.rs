@@ -122,7 +122,7 @@ impl Conductor<'_> {
         let mut keys = vec![None; Who::ALL.len()];
         // The first time warms up and does not count.
         for round in 0..=rounds {
-            let timings = self.ask_all(reading, among, round)?;
+            let timings = self.ask_all(reading, asked, among, round)?;
             for ((samples, keys), timing) in samples.iter_mut().zip(&mut keys).zip(timings) {
                 if round > 0 {
                     samples.push(micros(&timing));
@@ -196,7 +196,8 @@ impl Conductor<'_> {
     }
 
     fn read(&mut self, row: Row, reading: Reading, round: u64) -> Outcome<()> {
-        let timings = self.ask_all(reading, self.settings.workload.documents, round)?;
+        let documents = self.settings.workload.documents;
+        let timings = self.ask_all(reading, Asked::All, documents, round)?;
         for (who, timing) in Who::ALL.into_iter().zip(timings).filter(|_| round > 0) {
             self.figures.add(row, who, micros(&timing));
             let (p50, p99) = (timing.p50 as f64 / 1e3, timing.p99 as f64 / 1e3);
@@ -205,12 +206,23 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Asks everybody the same; the timings are in the order of [`Who::ALL`].
-    fn ask_all(&mut self, reading: Reading, among: u64, round: u64) -> Outcome<Vec<Timing>> {
+    /// Asks everybody the same; the timings are in the order of [`Who::ALL`]. Who asks again and
+    /// again about the same has asked just before: how much the others had to do meanwhile, and so
+    /// what the caches of the processor hold of them, is not what is measured.
+    fn ask_all(
+        &mut self,
+        reading: Reading,
+        asked: Asked,
+        among: u64,
+        round: u64,
+    ) -> Outcome<Vec<Timing>> {
         let count = self.operations(Row::Read(reading));
         let mut timings = vec![Timing::default(); Who::ALL.len()];
         for (place, who) in turns(round) {
             let task = Task::Read { reading, among, seed: round, count };
+            if asked == Asked::First {
+                self.crew.measure(who, task)?;
+            }
             let timing = self.crew.measure(who, task)?;
             if let Some(slot) = timings.get_mut(place) {
                 *slot = timing;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fjall::{Error, LsmError, PersistMode, Readable, Snapshot};
 use keyloom_store::folder::Folder;
-use keyloom_store::group::{Cursor, Durability, Engine, Rows, View, WriteError};
+use keyloom_store::group::{Cursor, Durability, Engine, Rows, Settled, View, WriteError};
 use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 
@@ -42,9 +42,8 @@ impl FjallEngine {
         durability: Durability,
     ) -> Result<Self, StoreError> {
         let mut tables = Tables::open(data, folder)?;
-        let needed = tables.segment_in_files()? + 1;
-        let mut last = needed;
-        let journal = Journal::open(journal, durability, needed, |segment, rows| {
+        let mut last = 0;
+        let journal = Journal::open(journal, durability, |segment, rows| {
             if segment != last && tables.are_full() {
                 tables.seal(last)?;
             }
@@ -95,9 +94,10 @@ impl Engine for FjallEngine {
         Ok(FjallView { snapshot: open.database.snapshot(), open })
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<Settled, StoreError> {
         self.journal.sync()?;
-        self.clear_away()
+        self.clear_away()?;
+        Ok(if self.tables.are_written() { Settled::All } else { Settled::NotYet })
     }
 }
 

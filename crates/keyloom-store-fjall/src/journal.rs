@@ -6,12 +6,12 @@
 //!
 //! ```text
 //! journal/1, journal/2, …   segments; each is for the tables in memory of its time
+//! journal/first             number of the first segment that is needed u64 | its XXH3-64
 //! journal/spare             a segment that was done with, for the next one: it has its space
 //! ```
 //!
-//! N1: A segment is ended when the tables in memory become files, and removed when they are: each
-//!     keyspace holds the number of the last segment whose rows are in its files (`parts`). What
-//!     is not in the files of all keyspaces is in a segment.
+//! N1: A segment is ended when the tables in memory become files, and removed when they are; before
+//!     that `first` says so. What is not in the files of fjall is in a segment.
 //! N2: Segments follow each other without a gap, in their numbers and in where they end.
 //! N3: Records hold rows as they are afterwards, so it does no harm to apply them to tables that
 //!     have some of them already.
@@ -25,11 +25,14 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use keyloom_store::StoreError;
+use keyloom_store::folder::create_file;
 use keyloom_store::group::{Durability, WriteError};
 use keyloom_store::record::{Record, RowsIn};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::segment::{self, Found, Segment};
 
+const FIRST: &str = "first";
 const SPARE: &str = "spare";
 
 /// A journal that is open for appending.
@@ -53,21 +56,21 @@ impl Journal {
         fs::create_dir(folder).map_err(|error| cannot(folder, "cannot be created", error))
     }
 
-    /// Opens a journal of which the segments before `needed` are done with, and lets `apply` have
-    /// the number of each record's segment and its rows.
+    /// Opens a journal, and lets `apply` have the number of each record's segment and its rows.
     pub(crate) fn open(
         folder: &Path,
         durability: Durability,
-        needed: u64,
         mut apply: impl FnMut(u64, RowsIn<'_>) -> Result<(), StoreError>,
     ) -> Result<Journal, StoreError> {
         let numbers = numbers(folder).map_err(|error| cannot(folder, "cannot be read", error))?;
+        let needed = read_first(&folder.join(FIRST))?;
         let mut journal = Journal {
             folder: folder.to_owned(),
             durability,
             active: None,
             number: needed,
             before: 0,
+            // Some that are not needed may still be there.
             oldest: numbers.first().map_or(needed, |first| needed.min(*first)),
         };
         let last = numbers.last().copied();
@@ -145,6 +148,12 @@ impl Journal {
     /// Removes the segments up to this one, whose rows are in files (N1). One of them is kept for
     /// its space.
     pub(crate) fn forget(&mut self, through: u64) -> Result<(), StoreError> {
+        if through < self.oldest {
+            return Ok(());
+        }
+        let path = self.folder.join(FIRST);
+        create_file(&path, first(through + 1).as_flattened())
+            .map_err(|error| cannot(&path, "cannot be written", error))?;
         while self.oldest <= through {
             let path = self.path(self.oldest);
             let removed = fs::rename(&path, self.folder.join(SPARE));
@@ -176,6 +185,23 @@ fn begin(folder: &Path, number: u64, before: usize) -> io::Result<Segment> {
         File::open(folder)?.sync_all()?;
     }
     Ok(segment)
+}
+
+fn first(number: u64) -> [[u8; 8]; 2] {
+    let number = number.to_be_bytes();
+    [number, xxh3_64(&number).to_be_bytes()]
+}
+
+/// The first segment that is needed.
+fn read_first(path: &Path) -> Result<u64, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(1),
+        Err(error) => return Err(cannot(path, "cannot be read", error)),
+    };
+    let number = bytes.first_chunk().map(|number| u64::from_be_bytes(*number));
+    let is_whole = |number: &u64| first(*number).as_flattened() == bytes;
+    number.filter(is_whole).ok_or_else(|| corrupt(path, "is damaged: restore a backup"))
 }
 
 /// The numbers of all segments, in order.

@@ -36,7 +36,9 @@ use engine::FjallEngine;
 use journal::Journal;
 
 pub use keyloom_store::group::Durability;
-pub use limits::{MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX};
+pub use limits::{
+    KEYS_RUNS_MAX, MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX,
+};
 
 /// The engine's name in the folder and in `?engine=`.
 pub const ENGINE: &str = "fjall";

@@ -10,6 +10,10 @@ pub const SEALED_MAX: usize = 4;
 /// fjall begins to slow down commits at as many.
 pub const RUNS_MAX: usize = 20;
 
+/// How many runs of tables of keys there are before they are merged. Lists look into each of them;
+/// fjall has four unless it is told.
+pub const KEYS_RUNS_MAX: u8 = 2;
+
 /// Most bytes that are read of a segment of the journal: a full table in memory and the largest
 /// commit, which may be the one that fills it, are less.
 pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;

@@ -13,23 +13,23 @@
 //!
 //! P1: A row lies in the last keyspace that begins at or before it, whatever it holds. So it has
 //!     one place, and a range is read from one keyspace after the other.
-//! P2: Each keyspace has one row more, `00 01`: the number of a segment of the journal. It is the
-//!     last that comes into a table in memory, so when it is in a file, everything of that segment
-//!     is. No range of rows reaches it but in the keyspace of documents, where no range begins so
-//!     early.
-//! P3: A keyspace of a database that was created is never created again: one that is missing is
+//! P2: A keyspace of a database that was created is never created again: one that is missing is
 //!     damage.
 
-use fjall::{AbstractTree as _, Database, Iter, Keyspace, Readable, SeqNo, Snapshot};
+use std::sync::Arc;
+
+use fjall::compaction::Leveled;
+use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
 use keyloom_store::Direction;
 
+use crate::limits::KEYS_RUNS_MAX;
 use crate::settings;
 
 /// The name of each keyspace, and the two bytes that its first row may begin with.
-const PARTS: [(&str, u16); 3] = [("documents", 0x0000), ("keys", 0x0103), ("changes", 0x0200)];
+const PARTS: [(&str, u16); 3] = [("documents", 0x0000), (KEYS, 0x0103), ("changes", 0x0200)];
 
-/// The row with the number of a segment (P2).
-const SEGMENT: [u8; 2] = [0x00, 0x01];
+/// The keyspace whose ranges are read.
+const KEYS: &str = "keys";
 
 /// All keyspaces, in the order of their rows.
 pub(crate) struct Parts {
@@ -39,11 +39,18 @@ pub(crate) struct Parts {
 impl Parts {
     /// Creates the keyspaces of a new database.
     pub(crate) fn create(database: &Database) -> fjall::Result<Parts> {
-        let keyspaces = PARTS.iter().map(|(name, _)| database.keyspace(name, settings::keyspace));
+        let keyspaces = PARTS.iter().map(|(name, _)| {
+            database.keyspace(name, || match *name {
+                KEYS => settings::keyspace().compaction_strategy(Arc::new(
+                    Leveled::default().with_l0_threshold(KEYS_RUNS_MAX),
+                )),
+                _ => settings::keyspace(),
+            })
+        });
         Ok(Parts { keyspaces: keyspaces.collect::<fjall::Result<_>>()? })
     }
 
-    /// Opens the keyspaces; the name of one that is missing is the error (P3).
+    /// Opens the keyspaces; the name of one that is missing is the error (P2).
     pub(crate) fn open(database: &Database) -> fjall::Result<Result<Parts, &'static str>> {
         match PARTS.iter().find(|(name, _)| !database.keyspace_exists(name)) {
             Some((missing, _)) => Ok(Err(missing)),
@@ -70,29 +77,6 @@ impl Parts {
             *iter = keyspace.map(|keyspace| snapshot.range(keyspace, from..to));
         }
         PartsIter { iters }
-    }
-
-    /// Notes in each keyspace that what follows belongs to a later segment (P2).
-    pub(crate) fn note_segment(&self, number: u64, seqno: SeqNo) {
-        for keyspace in &self.keyspaces {
-            keyspace.tree.insert(SEGMENT, number.to_be_bytes(), seqno);
-        }
-    }
-
-    /// The last segment that all keyspaces have noted; zero before the first. `None` is damage.
-    pub(crate) fn noted_segment(&self) -> fjall::Result<Option<u64>> {
-        let mut least = u64::MAX;
-        for keyspace in &self.keyspaces {
-            let noted = match keyspace.get(SEGMENT)? {
-                None => 0,
-                Some(noted) => match <[u8; 8]>::try_from(&*noted) {
-                    Ok(noted) => u64::from_be_bytes(noted),
-                    Err(_) => return Ok(None),
-                },
-            };
-            least = least.min(noted);
-        }
-        Ok(Some(least))
     }
 
     /// Which keyspace a row lies in.
@@ -189,27 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn p3_a_keyspace_that_is_missing_is_named() {
+    fn p2_a_keyspace_that_is_missing_is_named() {
         let (database, _folder) = database();
         assert_eq!(Parts::open(&database).unwrap().err(), Some("documents"));
         let parts = fill(&database);
         assert!(Parts::open(&database).unwrap().is_ok());
         database.delete_keyspace(parts.keyspaces[1].clone()).unwrap();
         assert_eq!(Parts::open(&database).unwrap().err(), Some("keys"));
-    }
-
-    #[test]
-    fn p2_the_segment_that_all_keyspaces_have_noted_is_found() {
-        let (database, _folder) = database();
-        let parts = fill(&database);
-        assert_eq!(parts.noted_segment().unwrap(), Some(0));
-        parts.note_segment(7, database.supervisor.seqno.next());
-        assert_eq!(parts.noted_segment().unwrap(), Some(7));
-        parts.keyspaces[1].insert(SEGMENT, 5_u64.to_be_bytes()).unwrap();
-        assert_eq!(parts.noted_segment().unwrap(), Some(5));
-        parts.keyspaces[2].insert(SEGMENT, [1]).unwrap();
-        assert_eq!(parts.noted_segment().unwrap(), None);
-        let all = [&[0x01][..], &[0xFF, 0x00][..]];
-        assert_eq!(read(&parts, &database, all, Direction::Forward), EDGES[2..]);
     }
 }

@@ -5,12 +5,13 @@
 //! would not compile.
 //!
 //! T1: All rows of a record have one sequence number, and are seen once all of them are there.
-//! T2: Tables in memory of all keyspaces become files together, when they are full together; the
-//!     last row of each says for which segment of the journal they are (P2 in `parts`).
+//! T2: Tables in memory of all keyspaces become files together, when they are full together, and
+//!     belong to one segment of the journal, or to several whole ones.
 //! T3: Who fills tables faster than they are written and merged waits, unless fjall has given up.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -52,10 +53,9 @@ pub(crate) struct Tables {
 struct Sealed {
     /// The segment that their rows are from.
     segment: u64,
-    /// The number of their last rows, in all keyspaces.
-    seqno: SeqNo,
-    /// The tables. Whoever lets them go last pays for it, row by row, so it is not the writer.
-    _memtables: Vec<Arc<Memtable>>,
+    /// The tables, one of each keyspace. Whoever lets them go last pays for it, row by row, so it
+    /// is not the writer.
+    memtables: Vec<Arc<Memtable>>,
 }
 
 impl Tables {
@@ -86,17 +86,6 @@ impl Tables {
         &self.open
     }
 
-    /// The last segment of the journal whose rows are in files, before anything is in memory.
-    pub(crate) fn segment_in_files(&mut self) -> Result<u64, StoreError> {
-        let noted = self.open.parts.noted_segment().map_err(store_error)?;
-        let segment = noted.ok_or_else(|| StoreError::Corrupt {
-            detail: "what the tables say of the journal is damaged: restore a backup".into(),
-        })?;
-        // It may still be there.
-        self.sealed.push_back(Sealed { segment, seqno: 0, _memtables: Vec::new() });
-        Ok(segment)
-    }
-
     /// Puts the rows of a record into the tables in memory (T1).
     pub(crate) fn apply(&mut self, rows: RowsIn<'_>) -> Result<(), StoreError> {
         let Open { parts, database, .. } = &*self.open;
@@ -123,45 +112,50 @@ impl Tables {
     /// Leaves the tables in memory, which hold everything up to this segment, to become files, and
     /// begins new ones (T2).
     pub(crate) fn seal(&mut self, segment: u64) -> Result<(), StoreError> {
-        self.note(segment);
         for keyspace in self.open.parts.all() {
             keyspace.rotate_memtable().map_err(store_error)?;
         }
-        self.active = memtables(&self.open.parts);
+        self.begin_others(segment);
         self.await_room()
     }
 
     /// The same, and returns when they are files.
     pub(crate) fn write(&mut self, segment: u64) -> Result<(), StoreError> {
-        self.note(segment);
         let oldest = self.open.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
         for keyspace in self.open.parts.all() {
             let written = keyspace.tree.flush_active_memtable(oldest);
             written.map_err(|error| store_error(error.into()))?;
         }
-        self.active = memtables(&self.open.parts);
+        self.begin_others(segment);
         Ok(())
     }
 
     /// The last segment whose rows have come into files since this was asked.
     pub(crate) fn take_written(&mut self) -> Option<u64> {
-        let last_in_files = |keyspace: &Keyspace| keyspace.tree.get_highest_persisted_seqno();
-        let in_all = self.open.parts.all().iter().map(last_in_files).min().flatten();
-        let in_all = in_all.unwrap_or_default();
-        let written = self.sealed.iter().take_while(|sealed| sealed.seqno <= in_all).count();
+        let keyspaces = self.open.parts.all();
+        let none_waits = keyspaces.iter().all(|it| it.tree.sealed_memtable_count() == 0);
+        let in_files: Vec<Option<SeqNo>> =
+            keyspaces.iter().map(|it| it.tree.get_highest_persisted_seqno()).collect();
+        let is_written = |sealed: &&Sealed| {
+            let last = sealed.memtables.iter().map(|memtable| memtable.get_highest_seqno());
+            none_waits || last.zip(&in_files).all(|(last, in_files)| last <= *in_files)
+        };
+        let written = self.sealed.iter().take_while(is_written).count();
         let written: Vec<Sealed> = self.sealed.drain(..written).collect();
-        let segment = written.last().map(|sealed| sealed.segment);
+        let segment = written.last()?.segment;
         // If there is no thread for it, it is done here.
         let _ = thread::Builder::new().name("keyloom-drop".into()).spawn(|| drop(written));
-        segment
+        Some(segment)
     }
 
-    fn note(&mut self, segment: u64) {
-        let Open { parts, database, .. } = &*self.open;
-        let seqno = database.supervisor.seqno.next();
-        parts.note_segment(segment, seqno);
-        database.supervisor.snapshot_tracker.publish(seqno);
-        self.sealed.push_back(Sealed { segment, seqno, _memtables: self.active.clone() });
+    /// Whether all tables that were left to become files are known to be.
+    pub(crate) fn are_written(&self) -> bool {
+        self.sealed.is_empty()
+    }
+
+    fn begin_others(&mut self, segment: u64) {
+        let memtables = mem::replace(&mut self.active, memtables(&self.open.parts));
+        self.sealed.push_back(Sealed { segment, memtables });
         self.bytes = 0;
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
-use keyloom_store::group::{Cursor, Engine, Rows, View, WriteError};
+use keyloom_store::group::{Cursor, Engine, Rows, Settled, View, WriteError};
 use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 use redb::backends::FileBackend;
@@ -145,12 +145,12 @@ impl Engine for RedbEngine {
         Ok(RedbView { table, _open: Arc::clone(&self.open) })
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
-        if self.journal.is_empty() {
-            return Ok(());
+    fn sync(&mut self) -> Result<Settled, StoreError> {
+        if !self.journal.is_empty() {
+            let transaction = begin(&self.open.database).map_err(unavailable)?;
+            self.checkpoint(transaction)?;
         }
-        let transaction = begin(&self.open.database).map_err(unavailable)?;
-        self.checkpoint(transaction)
+        Ok(Settled::All)
     }
 }
 

@@ -213,8 +213,8 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Creates a file with this content, complete and durable (D2).
-fn create_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
+/// Creates or replaces a file with this content, complete and durable (D2).
+pub fn create_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let unfinished = path.with_added_extension(NEW);
     let mut file = File::create(&unfinished)?;
     file.write_all(content)?;

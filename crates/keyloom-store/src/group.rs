@@ -71,7 +71,16 @@ pub trait Engine: Send + 'static {
 
     /// Makes everything that was written durable, and writes out what was put off: before the
     /// store is closed and, if it is durable, when nobody commits for a while.
-    fn sync(&mut self) -> Result<(), StoreError>;
+    fn sync(&mut self) -> Result<Settled, StoreError>;
+}
+
+/// Whether an engine has done all that it has put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// There is nothing left to do.
+    All,
+    /// Something can only be done later, which is no matter of safety.
+    NotYet,
 }
 
 /// Why rows were not written.
@@ -226,11 +235,12 @@ impl<E: Engine> Shared<E> {
         while let Some(group) = self.queue.take_group(rests) {
             let mut writer = self.writer.lock().expect(writer::CAUGHT);
             match group.is_empty() {
-                true => writer.settle(),
+                true if writer.settle() == Settled::NotYet => self.queue.rest_again(),
+                true => {}
                 false => self.write(writer, group),
             }
         }
-        self.writer.lock().expect(writer::CAUGHT).settle();
+        let _ = self.writer.lock().expect(writer::CAUGHT).settle();
     }
 
     /// The life of the thread that reads the keys of families for the filter.

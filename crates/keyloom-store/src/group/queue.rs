@@ -5,7 +5,7 @@
 //! Q2: Commits leave in the order in which they came.
 //! Q3: Once closed, the queue takes nothing new; what waits is still handed out.
 //! Q4: If nothing comes for [`REST_TIME`] after a group, an empty group is handed out, once, to a
-//!     writer that rests.
+//!     writer that rests; and once more whenever it asks for that.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -136,6 +136,11 @@ impl Queue {
         let group = state.take();
         state.last_group = group.len();
         Some(group)
+    }
+
+    /// Lets an empty group be handed out once more if still nothing comes (Q4).
+    pub(super) fn rest_again(&self) {
+        self.state().last_group = 1;
     }
 
     /// The commits that are written together next; none if nothing waits.
@@ -287,6 +292,8 @@ mod tests {
             assert!(queue.push(commit(1), Wake::Writer).is_ok());
             let sizes = [(); 2].map(|()| queue.take_group(Rests::WhenQuiet).unwrap().len());
             assert_eq!(sizes, [1, 0]);
+            queue.rest_again();
+            assert!(queue.take_group(Rests::WhenQuiet).unwrap().is_empty());
         }
         queue.close();
         assert!(queue.take_group(Rests::WhenQuiet).is_none());

@@ -78,10 +78,11 @@ impl Engine for MapEngine {
         Ok(Arc::clone(&self.rows))
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
-        let Some((answer, told)) = &*self.controls.syncs.lock().unwrap() else { return Ok(()) };
+    fn sync(&mut self) -> Result<Settled, StoreError> {
+        let syncs = &*self.controls.syncs.lock().unwrap();
+        let Some((answer, told)) = syncs else { return Ok(Settled::All) };
         let _ = told.send(());
-        answer.map_err(failure)
+        answer.map(|()| Settled::All).map_err(failure)
     }
 }
 

@@ -13,7 +13,9 @@ use super::hot::{HotRow, HotRows};
 use super::queue::Answer;
 use super::recent::Recent;
 use super::rows::{self, Rows};
-use super::{Cursor as _, Durability, Engine, Published, View, WriteError, guarded, panic_message};
+use super::{
+    Cursor as _, Durability, Engine, Published, Settled, View, WriteError, guarded, panic_message,
+};
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
 use crate::limits::TRIM_CHANGES_MAX;
@@ -119,21 +121,22 @@ impl<E: Engine> Writer<E> {
 
     /// Makes everything durable, and lets the engine write out what it has put off: while nobody
     /// waits, and before the store is closed. Those who come after a failure are told of it.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn settle(&mut self) -> Settled {
         if self.failed.get().is_some() {
-            return;
+            return Settled::All;
         }
-        let recorded = guarded(|| self.engine.sync()).and_then(|()| match self.durability {
-            Durability::Durable => Ok(()),
-            Durability::Buffered => self.mark.record_durable(self.tip.sequence),
+        let settled = guarded(|| self.engine.sync()).and_then(|settled| match self.durability {
+            Durability::Durable => Ok(settled),
+            Durability::Buffered => self.mark.record_durable(self.tip.sequence).map(|()| settled),
         });
-        if let Err(error) = recorded {
+        settled.unwrap_or_else(|error| {
             let told = format!(
                 "everything that was acknowledged is safe, but could not be written to its place \
                  ({error}): end this process, see to the cause, and start it again"
             );
             let _ = self.failed.set(told);
-        }
+            Settled::All
+        })
     }
 
     fn decide_and_write<'a>(
