@@ -14,6 +14,11 @@ pub const RUNS_MAX: usize = 20;
 /// fjall has four unless it is told.
 pub const KEYS_RUNS_MAX: u8 = 2;
 
+/// The size of merged tables of keys; the first level is as many times larger as runs are merged. A
+/// list looks into each level, too, and with fjall's 64 MiB there is one more for a million
+/// documents.
+pub const KEYS_TABLE_BYTES: u64 = 128 << 20;
+
 /// Most bytes that are read of a segment of the journal: a full table in memory and the largest
 /// commit, which may be the one that fills it, are less.
 pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
