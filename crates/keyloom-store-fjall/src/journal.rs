@@ -222,3 +222,139 @@ fn cannot(path: &Path, what: &str, error: io::Error) -> StoreError {
 fn corrupt(path: &Path, what: &str) -> StoreError {
     StoreError::Corrupt { detail: format!("{} {what}", path.display()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn open(folder: &Path) -> Result<(Journal, Vec<(u64, Vec<u8>)>), StoreError> {
+        let mut found = Vec::new();
+        let journal = Journal::open(folder, Durability::Durable, |segment, rows| {
+            for row in rows {
+                found.push((segment, row?.0.to_vec()));
+            }
+            Ok(())
+        })?;
+        Ok((journal, found))
+    }
+
+    fn append(journal: &mut Journal, key: &str) {
+        let mut record = Record::of([(key.as_bytes(), Some(&b"value"[..]))]);
+        journal.reserve(&record).unwrap();
+        journal.append(&mut record).unwrap();
+    }
+
+    /// A journal with segments 1, 2 and 3, of which each holds two records.
+    fn three() -> (TempDir, Journal) {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, found) = open(folder.path()).unwrap();
+        assert_eq!(found, []);
+        for number in 1..=3 {
+            for half in ["a", "b"] {
+                append(&mut journal, &format!("{number}{half}"));
+            }
+            assert_eq!(journal.end().unwrap(), number);
+        }
+        (folder, journal)
+    }
+
+    fn keys(found: &[(u64, Vec<u8>)]) -> String {
+        let key = |(segment, key): &(u64, Vec<u8>)| format!("{segment}:{}", key.escape_ascii());
+        found.iter().map(key).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn records_are_found_in_their_order_with_the_segments_that_they_are_in() {
+        let (folder, journal) = three();
+        assert_eq!(journal.len(), 3);
+        let (journal, found) = open(folder.path()).unwrap();
+        assert_eq!(keys(&found), "1:1a 1:1b 2:2a 2:2b 3:3a 3:3b");
+        assert_eq!((journal.len(), journal.number), (3, 4));
+    }
+
+    #[test]
+    fn n1_what_is_forgotten_is_not_read_again_and_lends_its_file() {
+        let (folder, mut journal) = three();
+        journal.forget(2).unwrap();
+        assert_eq!(numbers(folder.path()).unwrap(), [3]);
+        assert!(folder.path().join(SPARE).exists());
+        append(&mut journal, "4a");
+        assert!(!folder.path().join(SPARE).exists());
+        // Whatever the file held before is behind what it holds now, and is not read.
+        let (journal, found) = open(folder.path()).unwrap();
+        assert_eq!(keys(&found), "3:3a 3:3b 4:4a");
+        assert_eq!(journal.len(), 2);
+    }
+
+    #[test]
+    fn n1_segments_that_a_crash_kept_from_being_removed_do_no_harm() {
+        let (folder, mut journal) = three();
+        let before: Vec<_> =
+            [1, 2].map(|number| fs::read(journal.path(number)).unwrap()).into_iter().collect();
+        journal.forget(2).unwrap();
+        for (number, bytes) in (1..).zip(before) {
+            fs::write(journal.path(number), bytes).unwrap();
+        }
+        let (mut journal, found) = open(folder.path()).unwrap();
+        assert_eq!(keys(&found), "3:3a 3:3b");
+        journal.forget(3).unwrap();
+        assert_eq!(numbers(folder.path()).unwrap(), []);
+    }
+
+    #[test]
+    fn a_note_of_what_is_needed_that_is_damaged_or_gone_is_noticed() {
+        let (folder, mut journal) = three();
+        journal.forget(1).unwrap();
+        let path = folder.path().join(FIRST);
+        let bytes = fs::read(&path).unwrap();
+        for bit in 0..8 * bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, damaged).unwrap();
+            let error = open(folder.path()).unwrap_err().to_string();
+            assert!(error.contains("first is damaged"), "{error}");
+        }
+        for len in 0..bytes.len() {
+            fs::write(&path, &bytes[..len]).unwrap();
+            open(folder.path()).unwrap_err();
+        }
+        fs::remove_file(&path).unwrap();
+        let error = open(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("1 is missing"), "{error}");
+        fs::write(&path, bytes).unwrap();
+        assert_eq!(keys(&open(folder.path()).unwrap().1), "2:2a 2:2b 3:3a 3:3b");
+    }
+
+    #[test]
+    fn n2_a_segment_that_ends_elsewhere_than_the_next_one_says_is_damaged() {
+        let (folder, journal) = three();
+        let path = journal.path(2);
+        let bytes = fs::read(&path).unwrap();
+        let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        for cut in [0, 20, 4096, end - 30, end - 1] {
+            let mut damaged = bytes.clone();
+            damaged[cut..].fill(0);
+            fs::write(&path, damaged).unwrap();
+            let error = open(folder.path()).unwrap_err();
+            assert!(matches!(error, StoreError::Corrupt { .. }), "cut at {cut}: {error}");
+            assert!(error.to_string().contains("2 is damaged"), "cut at {cut}: {error}");
+        }
+    }
+
+    #[test]
+    fn s2_a_segment_grows_in_steps_and_keeps_what_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut journal, _) = open(folder.path()).unwrap();
+        let value = vec![7; 100_000];
+        for number in 0..30_u8 {
+            let mut record = Record::of([(&[number][..], Some(value.as_slice()))]);
+            journal.reserve(&record).unwrap();
+            let space = fs::metadata(journal.path(1)).unwrap().len();
+            journal.append(&mut record).unwrap();
+            assert_eq!(fs::metadata(journal.path(1)).unwrap().len(), space, "it had its space");
+        }
+        assert_eq!(open(folder.path()).unwrap().1.len(), 30);
+    }
+}
