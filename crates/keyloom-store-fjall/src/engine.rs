@@ -50,7 +50,9 @@ impl FjallEngine {
             last = segment;
             tables.apply(rows)
         })?;
-        Ok(FjallEngine { tables, journal, record: Record::default() })
+        let mut engine = FjallEngine { tables, journal, record: Record::default() };
+        engine.clear_away()?;
+        Ok(engine)
     }
 
     /// Begins new tables in memory and a new segment of the journal if the present ones are full,
@@ -97,7 +99,11 @@ impl Engine for FjallEngine {
     fn sync(&mut self) -> Result<Settled, StoreError> {
         self.journal.sync()?;
         self.clear_away()?;
-        Ok(if self.tables.are_written() { Settled::All } else { Settled::NotYet })
+        if self.tables.are_written() {
+            return Ok(Settled::All);
+        }
+        self.tables.check_workers()?;
+        Ok(Settled::NotYet)
     }
 }
 

@@ -81,18 +81,19 @@ impl Journal {
             }
             let path = journal.path(number);
             let is_first = number == needed;
+            let is_last = Some(number) == last;
             match segment::read(&path, number, |rows| apply(number, rows))? {
-                Some(Found { end, before }) if is_first || before == journal.before => {
+                Found::Segment { end, before } if is_first || before == journal.before => {
+                    if is_last {
+                        segment::settle(&path, end)?;
+                    }
                     journal.before = end;
                     journal.number = number + 1;
                 }
-                Some(_) => {
-                    let before = journal.path(number - 1);
-                    return Err(corrupt(&before, "is damaged: put it back, or restore a backup"));
-                }
-                // It was about to be begun when the process ended, so the next one begins it.
-                None if Some(number) == last => {}
-                None => return Err(corrupt(&path, "is damaged: put it back, or restore a backup")),
+                Found::Segment { .. } => return Err(damaged(&journal.path(number - 1))),
+                // The process ended before, so the next one begins it.
+                Found::NotBegun if is_last => {}
+                Found::NotBegun | Found::Damaged => return Err(damaged(&path)),
             }
         }
         Ok(journal)
@@ -208,7 +209,9 @@ fn read_first(path: &Path) -> Result<u64, StoreError> {
 fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder)? {
-        numbers.extend(entry?.file_name().to_str().and_then(|name| name.parse::<u64>().ok()));
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse::<u64>().ok());
+        numbers.extend(number.filter(|number| *name == *number.to_string()));
     }
     numbers.sort_unstable();
     Ok(numbers)
@@ -217,6 +220,10 @@ fn numbers(folder: &Path) -> io::Result<Vec<u64>> {
 fn cannot(path: &Path, what: &str, error: io::Error) -> StoreError {
     let reason = format!("{} {what}: {error}", path.display());
     StoreError::Unavailable { reason, source: Some(Box::new(error)) }
+}
+
+fn damaged(path: &Path) -> StoreError {
+    corrupt(path, "is damaged: put it back, or restore a backup")
 }
 
 fn corrupt(path: &Path, what: &str) -> StoreError {
@@ -229,7 +236,10 @@ mod tests {
 
     use super::*;
 
-    fn open(folder: &Path) -> Result<(Journal, Vec<(u64, Vec<u8>)>), StoreError> {
+    /// Keys with the segments that they are in.
+    type Keys = Vec<(u64, Vec<u8>)>;
+
+    fn open(folder: &Path) -> Result<(Journal, Keys), StoreError> {
         let mut found = Vec::new();
         let journal = Journal::open(folder, Durability::Durable, |segment, rows| {
             for row in rows {

@@ -69,7 +69,9 @@ impl FjallStore {
         if !data.exists() {
             // Nothing is touched if there was something once.
             mark.check(0)?;
-            folder.create_data(JOURNAL, Journal::create)?;
+            if !journal.exists() {
+                folder.create_data(JOURNAL, Journal::create)?;
+            }
             folder.create_data(DATA, |path| guarded(|| engine::create(path)))?;
         }
         archive::check(&data)?;

@@ -19,9 +19,10 @@ pub const KEYS_RUNS_MAX: u8 = 2;
 /// documents.
 pub const KEYS_TABLE_BYTES: u64 = 128 << 20;
 
-/// Most bytes that are read of a segment of the journal: a full table in memory and the largest
-/// commit, which may be the one that fills it, are less.
-pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
+/// Most bytes of a segment of the journal. A full table in memory and the largest commit, which may
+/// be the one that fills it, are less; only a group of very many changes without content is not,
+/// and is refused.
+pub const SEGMENT_BYTES_MAX: usize = 128 << 20;
 
 /// The space that a segment has at first, and the most that it takes at once. Space is filled with
 /// zeros before it is used, and what is not used is still read after a crash.

@@ -45,13 +45,20 @@ pub(crate) struct Segment {
     end: usize,
 }
 
-/// What a segment was found to hold.
+/// What a file was found to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// Where its records end.
-    pub(crate) end: usize,
-    /// Where it says that those of the segment before end; none if that was never begun.
-    pub(crate) before: usize,
+pub(crate) enum Found {
+    /// The segment that it should be.
+    Segment {
+        /// Where its records end.
+        end: usize,
+        /// Where it says that those of the segment before end.
+        before: usize,
+    },
+    /// Empty, or still another segment: it was about to be begun.
+    NotBegun,
+    /// Something that was never written.
+    Damaged,
 }
 
 impl Segment {
@@ -71,7 +78,12 @@ impl Segment {
 
     /// Takes the space for a record (S2).
     pub(crate) fn reserve(&mut self, record: &Record) -> io::Result<()> {
-        self.take_space(self.end + record.len())
+        let end = self.end + record.len();
+        // More would not be read.
+        if end > SEGMENT_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.take_space(end)
     }
 
     /// Appends a record that has its space.
@@ -113,31 +125,50 @@ impl Segment {
     }
 }
 
-/// Reads the segment with this number, lets `apply` have the rows of its records, and makes what
-/// was read durable. `None` if this file was never begun as that segment.
+/// Reads the segment with this number, and lets `apply` have the rows of its records.
 pub(crate) fn read(
     path: &Path,
     number: u64,
     mut apply: impl FnMut(RowsIn<'_>) -> Result<(), StoreError>,
-) -> Result<Option<Found>, StoreError> {
-    let bytes = read_all(path).map_err(|error| unreadable(path, error))?;
-    let Some((generation, before)) = read_head(&bytes, number) else { return Ok(None) };
+) -> Result<Found, StoreError> {
+    let bytes = read_bytes(path, SEGMENT_BYTES_MAX).map_err(|error| unreadable(path, error))?;
+    let (generation, before) = match read_head(&bytes) {
+        Some(head) if head.number == number => (head.generation, head.before),
+        Some(_) => return Ok(Found::NotBegun),
+        None if bytes.iter().take(HEAD_BYTES).all(|byte| *byte == 0) => return Ok(Found::NotBegun),
+        None => return Ok(Found::Damaged),
+    };
     let mut end = HEAD_BYTES;
     let next = |end| record::read(bytes.get(end..)?, Place { generation, offset: end });
     while let Some((rows, len)) = next(end) {
         apply(rows)?;
         end += len;
     }
-    Ok(Some(Found { end, before }))
+    Ok(Found::Segment { end, before })
 }
 
-fn read_all(path: &Path) -> io::Result<Vec<u8>> {
-    let file = File::options().read(true).write(true).open(path)?;
-    // What is read may be in the memory of the system only, and more is going to rest on it.
-    file.sync_data()?;
+/// Makes what was read of a segment durable: more is going to rest on it. It may be in the memory
+/// of the system only, and if a sync has failed before, the system may take it for written.
+pub(crate) fn settle(path: &Path, end: usize) -> Result<(), StoreError> {
+    let settled = read_bytes(path, end).and_then(|bytes| {
+        let mut file = File::options().write(true).open(path)?;
+        write_at(&mut file, 0, &bytes)?;
+        file.sync_data()
+    });
+    settled.map_err(|error| unreadable(path, error))
+}
+
+fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(SEGMENT_BYTES_MAX).read_to_end(&mut bytes)?;
+    File::open(path)?.take(most as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// What a segment says of itself.
+struct Head {
+    number: u64,
+    generation: u64,
+    before: usize,
 }
 
 fn head(number: u64, generation: u64, before: usize) -> [u8; 40] {
@@ -150,14 +181,13 @@ fn head(number: u64, generation: u64, before: usize) -> [u8; 40] {
     head
 }
 
-/// The generation, and where the segment before ended.
-fn read_head(bytes: &[u8], number: u64) -> Option<(u64, usize)> {
+fn read_head(bytes: &[u8]) -> Option<Head> {
     let mut parts =
         bytes.chunks_exact(8).filter_map(|it| it.try_into().ok().map(u64::from_be_bytes));
-    let [magic, own, generation, before, checksum] = [(); 5].map(|()| parts.next());
+    let [magic, number, generation, before, checksum] = [(); 5].map(|()| parts.next());
     let before = usize::try_from(before?).ok()?;
-    let is_whole = bytes.get(..32).map(xxh3_64) == checksum;
-    (is_whole && magic == Some(MAGIC) && own == Some(number)).then_some((generation?, before))
+    let is_whole = magic == Some(MAGIC) && bytes.get(..32).map(xxh3_64) == checksum;
+    is_whole.then_some(Head { number: number?, generation: generation?, before })
 }
 
 fn unreadable(path: &Path, error: io::Error) -> StoreError {
@@ -177,4 +207,55 @@ fn write_at(file: &mut File, offset: usize, bytes: &[u8]) -> io::Result<()> {
 
     file.seek(SeekFrom::Start(offset as u64))?;
     file.write_all(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_byte_of_a_segment_is_taken_and_one_more_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut segment = Segment::begin(&folder.path().join("1"), 1, 0).unwrap();
+        let record = Record::of([(&b"key"[..], None)]);
+        (segment.space, segment.end) = (SEGMENT_BYTES_MAX, SEGMENT_BYTES_MAX - record.len());
+        segment.reserve(&record).unwrap();
+        segment.end += 1;
+        let error = segment.reserve(&record).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn the_bytes_of_a_head_are_fixed() {
+        let head = head(2, 3, 4096);
+        assert_eq!(&head[..8], b"KEYLOOMJ");
+        assert_eq!(
+            &head[8..32],
+            [[0, 0, 0, 0, 0, 0, 0, 2], [0, 0, 0, 0, 0, 0, 0, 3], [0, 0, 0, 0, 0, 0, 16, 0]]
+                .as_flattened()
+        );
+        assert_eq!(head[32..], xxh3_64(&head[..32]).to_be_bytes());
+    }
+
+    #[test]
+    fn whatever_is_changed_in_a_head_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("7");
+        drop(Segment::begin(&path, 7, 5000).unwrap());
+        let whole = std::fs::read(&path).unwrap();
+        let found = || read(&path, 7, |_| panic!("it has no records")).unwrap();
+        assert_eq!(found(), Found::Segment { end: HEAD_BYTES, before: 5000 });
+        for bit in 0..8 * 40 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(&path, damaged).unwrap();
+            assert_eq!(found(), Found::Damaged, "bit {bit}");
+        }
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(read(&path, 8, |_| Ok(())).unwrap(), Found::NotBegun);
+        for len in [0, 30] {
+            std::fs::write(&path, vec![0; len]).unwrap();
+            assert_eq!(found(), Found::NotBegun);
+        }
+    }
 }

@@ -159,16 +159,29 @@ impl Tables {
         self.bytes = 0;
     }
 
+    /// An error if a worker of fjall has given up: then nobody writes tables any more.
+    pub(crate) fn check_workers(&self) -> Result<(), StoreError> {
+        self.open.database.persist(PersistMode::Buffer).map_err(store_error)
+    }
+
     /// T3.
     #[expect(clippy::disallowed_methods, reason = "fjall tells nobody that it has made room")]
     fn await_room(&self) -> Result<(), StoreError> {
+        let has_many_runs = |keyspace: &&Keyspace| keyspace.tree.l0_run_count() >= RUNS_MAX;
         let is_behind = |keyspace: &Keyspace| {
-            let tree = &keyspace.tree;
-            tree.sealed_memtable_count() >= SEALED_MAX || tree.l0_run_count() >= RUNS_MAX
+            keyspace.tree.sealed_memtable_count() >= SEALED_MAX || has_many_runs(&keyspace)
         };
-        while self.open.parts.all().iter().any(is_behind) {
-            // An error if a worker has given up, and then nobody makes room any more.
-            self.open.database.persist(PersistMode::Buffer).map_err(store_error)?;
+        let keyspaces = self.open.parts.all();
+        while keyspaces.iter().any(is_behind) {
+            self.check_workers()?;
+            // fjall merges when a table was written, but not once more if a merge that was under
+            // way then was in its way; and no table is written while everybody waits here.
+            for keyspace in keyspaces.iter().filter(has_many_runs) {
+                let oldest = self.open.database.supervisor.snapshot_tracker.get_seqno_safe_to_gc();
+                let strategy = Arc::clone(&keyspace.config.compaction_strategy);
+                let merged = keyspace.tree.compact(strategy, oldest);
+                merged.map_err(|error| store_error(error.into()))?;
+            }
             thread::sleep(ROOM_TIME);
         }
         Ok(())
@@ -196,4 +209,80 @@ fn empty_journals(data: &Path) -> Result<(), StoreError> {
         reason: format!("{} cannot be read: {error}", data.display()),
         source: Some(Box::new(error)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use keyloom_store::record::Record;
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::engine::create;
+
+    fn tables() -> (Tables, TempDir) {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = Folder::open(temporary.path(), "fjall").unwrap();
+        let data = folder.data("data");
+        create(&data).unwrap();
+        (Tables::open(&data, folder).unwrap(), temporary)
+    }
+
+    /// One row in each keyspace.
+    fn put(tables: &mut Tables, number: u64) {
+        let number = number.to_be_bytes();
+        let keys =
+            [[0x01, 0x01], [0x01, 0x04], [0x02, 0x00]].map(|key| [&key[..], &number].concat());
+        let record = Record::of(keys.iter().map(|key| (key.as_slice(), Some(&b"value"[..]))));
+        tables.apply(record.rows()).unwrap();
+    }
+
+    fn runs(tables: &Tables) -> usize {
+        tables.open.parts.all().iter().map(|it| it.tree.l0_run_count()).max().unwrap()
+    }
+
+    #[test]
+    fn t3_who_waits_for_room_merges_if_nobody_else_does() {
+        let (mut tables, _folder) = tables();
+        // Tables that are written here do not make fjall merge; they overlap, or would be one run.
+        for segment in 1..=RUNS_MAX as u64 {
+            put(&mut tables, 0);
+            put(&mut tables, segment);
+            tables.write(segment).unwrap();
+        }
+        assert_eq!(runs(&tables), RUNS_MAX);
+        tables.await_room().unwrap();
+        assert!(runs(&tables) < RUNS_MAX);
+        assert_eq!(tables.open.parts.all()[0].len().unwrap(), RUNS_MAX + 1);
+    }
+
+    #[test]
+    fn t2_segments_are_written_in_their_order_and_told_once() {
+        let (mut tables, _folder) = tables();
+        assert_eq!(tables.take_written(), None);
+        for segment in [1, 2] {
+            put(&mut tables, segment);
+            tables.write(segment).unwrap();
+        }
+        assert!(!tables.are_written());
+        assert_eq!(tables.take_written(), Some(2));
+        assert!(tables.are_written());
+        assert_eq!(tables.take_written(), None);
+    }
+
+    #[test]
+    fn t2_what_is_sealed_is_told_when_it_is_in_files() {
+        let (mut tables, _folder) = tables();
+        put(&mut tables, 1);
+        tables.seal(1).unwrap();
+        put(&mut tables, 2);
+        let mut written = None;
+        while written.is_none() {
+            tables.check_workers().unwrap();
+            written = tables.take_written();
+            thread::yield_now();
+        }
+        assert_eq!(written, Some(1));
+        let in_files = tables.open.parts.all().iter().map(|it| it.tree.table_count());
+        assert!(in_files.into_iter().all(|tables| tables > 0));
+    }
 }
