@@ -284,6 +284,30 @@ mod tests {
         assert_eq!((journal.len(), journal.number), (3, 4));
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn what_cannot_be_synced_is_not_acknowledged_if_it_should_be_durable() {
+        let folder = tempfile::tempdir().unwrap();
+        for (durability, is_synced) in [(Durability::Durable, true), (Durability::Buffered, false)]
+        {
+            let mut journal = Journal::open(folder.path(), durability, |_, _| Ok(())).unwrap();
+            journal.active = Some(segment::tests::without_sync());
+            let mut record = Record::of([(&b"key"[..], None)]);
+            journal.reserve(&record).unwrap();
+            let appended = journal.append(&mut record);
+            assert_eq!(matches!(appended, Err(WriteError::Unknown(_))), is_synced);
+            assert_eq!(appended.is_ok(), !is_synced);
+            // What is ended or left at rest is durable in any case.
+            assert!(journal.sync().is_err());
+            assert!(journal.end().is_err());
+        }
+        // Nor is a segment begun whose head is not durable.
+        let path = folder.path().join("1");
+        std::os::unix::fs::symlink("/dev/null", &path).unwrap();
+        assert!(Segment::begin(&path, 1, 0).is_err());
+        assert!(segment::settle(&path, 0).is_err());
+    }
+
     #[test]
     fn n1_what_is_forgotten_is_not_read_again_and_lends_its_file() {
         let (folder, mut journal) = three();

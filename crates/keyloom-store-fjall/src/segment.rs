@@ -210,8 +210,15 @@ fn write_at(file: &mut File, offset: usize, bytes: &[u8]) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// A segment that takes everything, and whose syncs fail: the system has nothing to sync there.
+    #[cfg(unix)]
+    pub(crate) fn without_sync() -> Segment {
+        let file = File::options().write(true).open("/dev/null").unwrap();
+        Segment { file, generation: 7, space: SEGMENT_BYTES_MAX, end: HEAD_BYTES }
+    }
 
     #[test]
     fn the_last_byte_of_a_segment_is_taken_and_one_more_is_refused() {
