@@ -19,8 +19,9 @@ pub(crate) enum Task {
     Create { from: u64, to: u64, writers: usize },
     /// Decide the pending approvals of these turns, each in a commit of its own.
     Update { from: u64, to: u64, writers: usize },
-    /// Answer questions about the first `among` documents.
-    Read { reading: Reading, among: u64, seed: u64, count: u64 },
+    /// Answer questions about the first `among` documents, all of them so often; the last time
+    /// counts.
+    Read { reading: Reading, among: u64, seed: u64, count: u64, times: u64 },
     /// Tell what is in use.
     Weigh,
 }

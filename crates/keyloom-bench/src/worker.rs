@@ -64,10 +64,14 @@ impl Worker<'_> {
                 let changes: Vec<_> = (from..to).map(change).collect();
                 Ok(written(to - from, self.contender()?.update(&changes, writers)?))
             }
-            Task::Read { reading, among, seed, count } => {
+            Task::Read { reading, among, seed, count, times } => {
                 let questions = workload.questions(reading, among, seed, count);
+                let contender = self.contender()?;
                 let mut probe = Probe::default();
-                self.contender()?.read(reading, &questions, &mut probe)?;
+                for _ in 0..times {
+                    probe = Probe::default();
+                    contender.read(reading, &questions, &mut probe)?;
+                }
                 Ok(Answer::Measured(probe.finish()))
             }
             Task::Weigh => Ok(Answer::Weighed {
