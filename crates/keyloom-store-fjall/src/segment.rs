@@ -21,6 +21,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use keyloom_store::StoreError;
+use keyloom_store::folder::write_at;
 use keyloom_store::record::{self, Place, Record, RowsIn};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -113,7 +114,7 @@ impl Segment {
             // of it whenever a part is written.
             while self.space < space {
                 let piece = ZEROS.get(..space - self.space).unwrap_or(&ZEROS);
-                write_at(&mut self.file, self.space, piece)?;
+                write_at(&mut self.file, self.space as u64, piece)?;
                 self.space += piece.len();
             }
         }
@@ -121,7 +122,7 @@ impl Segment {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        write_at(&mut self.file, self.end, bytes)
+        write_at(&mut self.file, self.end as u64, bytes)
     }
 }
 
@@ -193,20 +194,6 @@ fn read_head(bytes: &[u8]) -> Option<Head> {
 fn unreadable(path: &Path, error: io::Error) -> StoreError {
     let reason = format!("{} cannot be read: {error}", path.display());
     StoreError::Unavailable { reason, source: Some(Box::new(error)) }
-}
-
-/// One call of the system where there is one for it: this is on the way of every commit.
-#[cfg(unix)]
-fn write_at(file: &mut File, offset: usize, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset as u64)
-}
-
-#[cfg(not(unix))]
-fn write_at(file: &mut File, offset: usize, bytes: &[u8]) -> io::Result<()> {
-    use std::io::{Seek as _, SeekFrom, Write as _};
-
-    file.seek(SeekFrom::Start(offset as u64))?;
-    file.write_all(bytes)
 }
 
 #[cfg(test)]

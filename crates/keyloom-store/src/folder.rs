@@ -226,6 +226,22 @@ pub fn create_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     }
 }
 
+/// Writes bytes at a place of a file. One call of the system where there is one for it: this is on
+/// the way of every commit.
+#[cfg(unix)]
+pub fn write_at(file: &mut File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+/// Writes bytes at a place of a file.
+#[cfg(not(unix))]
+pub fn write_at(file: &mut File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::{Seek as _, SeekFrom};
+
+    file.seek(SeekFrom::Start(offset))?;
+    file.write_all(bytes)
+}
+
 /// Makes the names in a folder durable, and the name of the folder itself.
 fn sync_folder(path: &Path) -> std::io::Result<()> {
     // Only Unix lets a program open a folder as a file; elsewhere the rename has to suffice.

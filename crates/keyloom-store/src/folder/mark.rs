@@ -15,10 +15,10 @@
 //! lag behind, and then it finds out less, but it never raises a false alarm.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::{cannot, create_file};
+use super::{cannot, create_file, write_at};
 use crate::StoreError;
 
 /// The slots lie in different pages, because a page is what a crash tears.
@@ -123,19 +123,6 @@ impl Mark {
         self.slot = (self.slot + 1) % SLOTS;
         Ok(())
     }
-}
-
-/// One call of the system where there is one for it: this is on the way of every commit.
-#[cfg(unix)]
-fn write_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
-}
-
-#[cfg(not(unix))]
-fn write_at(file: &mut File, offset: u64, bytes: &[u8]) -> io::Result<()> {
-    use std::io::{Seek, SeekFrom, Write};
-    file.seek(SeekFrom::Start(offset))?;
-    file.write_all(bytes)
 }
 
 impl Record {
