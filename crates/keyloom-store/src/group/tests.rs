@@ -35,7 +35,7 @@ struct Controls {
     syncs: Mutex<Option<(SyncAnswer, Sender<()>)>>,
 }
 
-type SyncAnswer = Result<(), &'static str>;
+type SyncAnswer = Result<Settled, &'static str>;
 
 enum Step {
     /// Says that it is in the write, and goes on when it is told to.
@@ -82,7 +82,7 @@ impl Engine for MapEngine {
         let syncs = &*self.controls.syncs.lock().unwrap();
         let Some((answer, told)) = syncs else { return Ok(Settled::All) };
         let _ = told.send(());
-        answer.map(|()| Settled::All).map_err(failure)
+        answer.map_err(failure)
     }
 }
 
@@ -421,9 +421,20 @@ fn commit_and_rest(subject: &Subject, answer: SyncAnswer) {
 fn when_nobody_commits_for_a_while_the_engine_syncs() {
     let subject = start(Durability::Durable, vec![]);
     for _ in 0..2 {
-        commit_and_rest(&subject, Ok(()));
+        commit_and_rest(&subject, Ok(Settled::All));
     }
     assert!(subject.exists("a"));
+}
+
+#[test]
+fn an_engine_that_has_more_to_do_is_asked_again_although_nobody_commits() {
+    let subject = start(Durability::Durable, vec![]);
+    let (told, syncs) = mpsc::channel();
+    *subject.controls.syncs.lock().unwrap() = Some((Ok(Settled::NotYet), told));
+    subject.commit(put("a")).unwrap();
+    for _ in 0..3 {
+        syncs.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
 }
 
 #[test]
