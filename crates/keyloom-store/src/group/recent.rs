@@ -13,7 +13,8 @@
 //!     them together take [`ROWS_BYTES_MAX`]. Four classes share their places: hot rows of one
 //!     class find room beside each other.
 //! T3: A row is kept when it is read again before another one of its class is. Who reads everything
-//!     once neither pays for that nor pushes out what is read again.
+//!     once neither pays for that nor pushes out what is read again. What gives way to it was not
+//!     found for longer than what lies beside it.
 //! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
 
 use std::sync::Mutex;
@@ -49,13 +50,19 @@ struct Class {
 /// Further bits of the hashes of two keys; [`NONE`] of no key.
 #[derive(Default)]
 struct Marks {
-    /// Of the key whose row lies here.
+    /// Of the key whose row lies here, with [`FOUND`] if it was found lately.
     kept: AtomicU16,
     /// Of the key of this class that was read last.
     read: AtomicU16,
 }
 
 const NONE: u16 = 0;
+
+/// The row was found since the others beside it were looked through for one to give way (T3).
+const FOUND: u16 = 1;
+
+/// In every mark, which is then never [`NONE`].
+const MARKED: u16 = 2;
 
 /// How many classes share their places. Their marks lie in one cache line.
 const WAYS: usize = 4;
@@ -83,12 +90,13 @@ impl Recent {
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
-        let mark = (hash >> 48) as u16 | 1;
+        let mark = mark(hash);
         let last_write = || self.class(hash).map(|class| class.written.load(Ordering::Acquire));
         for (marks, class) in self.places(hash) {
-            if marks.kept.load(Ordering::Relaxed) == mark
+            if marks.is_of(mark)
                 && let Some(stored) = class.find(key, sequence, last_write)
             {
+                marks.note_found(mark);
                 return Ok(Some(stored));
             }
         }
@@ -121,15 +129,17 @@ impl Recent {
         marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
     }
 
-    /// Keeps a row where it was, or where none is, or in place of any other one.
+    /// Keeps a row where it was, or where none is, or in place of one that was not found lately.
     fn keep(&self, hash: u64, mark: u16, row: Row<'_>) {
-        let holds = |mark: u16| {
-            let mut places = self.places(hash);
-            places.find(|(marks, _)| marks.kept.load(Ordering::Relaxed) == mark)
+        let own = self.places(hash).find(|(marks, _)| marks.is_of(mark));
+        let free = || self.places(hash).find(|(marks, _)| marks.is_of(NONE));
+        let idle = || self.places(hash).find(|(marks, _)| !marks.was_found());
+        let any = || {
+            // All of them were: whoever is not found from now on gives way next.
+            self.places(hash).for_each(|(marks, _)| marks.forget_found());
+            self.places(hash).nth(usize::from(mark / (2 * MARKED)) % WAYS)
         };
-        let any = || self.places(hash).nth(usize::from(mark >> 1) % WAYS);
-        let place = holds(mark).or_else(|| holds(NONE)).or_else(any);
-        if let Some((marks, class)) = place
+        if let Some((marks, class)) = own.or_else(free).or_else(idle).or_else(any)
             && class.keep(row)
         {
             marks.kept.store(mark, Ordering::Relaxed);
@@ -145,6 +155,32 @@ impl Recent {
 
 fn place(hash: u64) -> usize {
     hash as usize % CLASSES
+}
+
+fn mark(hash: u64) -> u16 {
+    (hash >> 48) as u16 & !FOUND | MARKED
+}
+
+impl Marks {
+    fn is_of(&self, mark: u16) -> bool {
+        self.kept.load(Ordering::Relaxed) & !FOUND == mark
+    }
+
+    fn was_found(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) & FOUND != 0
+    }
+
+    /// Only the first one who finds a row writes, and not if another row has come meanwhile.
+    fn note_found(&self, mark: u16) {
+        if !self.was_found() {
+            let (relaxed, found) = (Ordering::Relaxed, mark | FOUND);
+            let _ = self.kept.compare_exchange(mark, found, relaxed, relaxed);
+        }
+    }
+
+    fn forget_found(&self) {
+        self.kept.fetch_and(!FOUND, Ordering::Relaxed);
+    }
 }
 
 impl Class {
@@ -318,11 +354,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn t3_what_is_found_stays_and_what_is_not_gives_way() {
+        let (recent, row) = (Recent::new(), stored("value", 1));
+        let keys: Vec<_> = others_like_key(&recent).take(2 * WAYS).collect();
+        let (old, new) = keys.split_at(WAYS);
+        for key in old {
+            [(); 2].map(|()| asked(&recent, key, 7, &row));
+        }
+        let (stays, gone) = old.split_first().unwrap();
+        assert!(!asked(&recent, stays, 7, &row));
+        for key in &new[1..] {
+            assert_eq!([(); 3].map(|()| asked(&recent, key, 7, &row)), [true, true, false]);
+        }
+        assert!(gone.iter().all(|key| asked(&recent, key, 7, &row)));
+        assert!([stays].into_iter().chain(&new[1..]).all(|key| !asked(&recent, key, 7, &row)));
+    }
+
     /// Keys of the class of [`KEY`], as many as find room.
     fn neighbours(recent: &Recent) -> Vec<Vec<u8>> {
+        others_like_key(recent).take(WAYS).collect()
+    }
+
+    fn others_like_key(recent: &Recent) -> impl Iterator<Item = Vec<u8>> {
         let keys = (0_u64..).map(|number| number.to_be_bytes().to_vec());
         let class = place(recent.hash.of(KEY));
-        keys.filter(|key| place(recent.hash.of(key)) == class).take(WAYS).collect()
+        keys.filter(move |key| place(recent.hash.of(key)) == class)
     }
 
     #[test]
