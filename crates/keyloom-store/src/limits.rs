@@ -58,6 +58,12 @@ pub const ROWS_BYTES_MAX: usize = 64 << 20;
 /// Most bytes of such a row, with its key: a larger one is cheap to find, compared with its copy.
 pub const ROW_BYTES_MAX: usize = 1 << 10;
 
+/// Most bytes of the pages of ranges that an embedded store keeps for the same reason.
+pub const PAGES_BYTES_MAX: usize = 16 << 20;
+
+/// Most bytes of such a page, with its range: more than twenty index keys have.
+pub const PAGE_BYTES_MAX: usize = 4 << 10;
+
 /// The bytes of the filter that tells which keys are absent: with a million keys hardly any is
 /// looked for in vain, and with ten million one in twenty-five.
 pub const FILTER_BYTES: usize = 8 << 20;

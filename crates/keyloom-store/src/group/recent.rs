@@ -1,85 +1,51 @@
-//! Rows that were read more than once lately: what many ask for is found without a walk through the
-//! engine, in as many steps however much else is stored.
+//! What was read more than once lately, rows and whole pages of ranges: what many ask for is found
+//! without a walk through the engine, in as many steps however much else is stored.
 //!
-//! ```text
-//! row = sequence u64 | stamp u64 | length of the key u16 | key | value        in one allocation
-//! ```
-//!
-//! T1: A row that is found here is the row that the reader's view shows. It is kept together with
-//!     the number of the view that it was read from, and holds as long as its key was not written
-//!     since: for each class of keys the last commit that wrote one of them is noted, before its
-//!     view is published.
-//! T2: There is one place for each class, with a row of [`ROW_BYTES_MAX`] bytes at most, so all of
-//!     them together take [`ROWS_BYTES_MAX`]. Four classes share their places: hot rows of one
-//!     class find room beside each other.
-//! T3: A row is kept when it is read again before another one of its class is. Who reads everything
-//!     once neither pays for that nor pushes out what is read again. What gives way to it was not
-//!     found for longer than what lies beside it.
-//! T4: Nobody waits for anybody: who finds a class in use reads from the engine.
+//! T1: What is found here is what the reader's view shows. It is kept together with the number of
+//!     the view that it was read from, and holds as long as nothing of it was written since. Before
+//!     its view is published, a commit notes its number for each key that it writes and for how
+//!     that key begins; a page holds if nothing was noted for what its range begins with.
+//! T2: All rows together take [`ROWS_BYTES_MAX`], and all pages [`PAGES_BYTES_MAX`].
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+mod places;
 
 use super::hash::Hash;
 use crate::batch::Batch;
-use crate::limits::{ROW_BYTES_MAX, ROWS_BYTES_MAX};
-use crate::{Stamp, StoreError, Stored};
+use crate::limits::{PAGE_BYTES_MAX, PAGES_BYTES_MAX, ROW_BYTES_MAX, ROWS_BYTES_MAX};
+use crate::{Direction, Entry, Stamp, StoreError, Stored};
+use places::{Asked, Content, Places};
 
-/// How many classes of keys there are: a row is good for some thousand commits to other keys.
-const CLASSES: usize = ROWS_BYTES_MAX / ROW_BYTES_MAX;
+/// The lengths of how a key begins, of which commits note each and a page the longest that all its
+/// keys share: the head of a key, and a few bytes or most of its first component.
+const BEGINNINGS: [usize; 2] = [20, 10];
 
-/// Rows that were read more than once lately.
+/// Most entries of a page that is kept: what people look at.
+const ENTRIES_MAX: usize = 64;
+
+/// What was read more than once lately.
 pub(super) struct Recent {
-    classes: Box<[Class]>,
-    /// Apart from the classes and small, so that the caches of the processor hold them: who looks
-    /// for what is not kept need not look any further.
-    marks: Box<[Marks]>,
+    rows: Places,
+    pages: Places,
     hash: Hash,
 }
 
-/// What is known of the keys with the same hash. It never lies in two cache lines: a row is found
-/// with two looks into the memory, here and at the row.
-#[derive(Default)]
-#[repr(align(32))]
-struct Class {
-    /// The last commit that wrote one of them.
-    written: AtomicU64,
-    row: Mutex<Option<Box<[u8]>>>,
-}
-
-/// Further bits of the hashes of two keys; [`NONE`] of no key.
-#[derive(Default)]
-struct Marks {
-    /// Of the key whose row lies here, with [`FOUND`] if it was found lately.
-    kept: AtomicU16,
-    /// Of the key of this class that was read last.
-    read: AtomicU16,
-}
-
-const NONE: u16 = 0;
-
-/// The row was found since the others beside it were looked through for one to give way (T3).
-const FOUND: u16 = 1;
-
-/// In every mark, which is then never [`NONE`].
-const MARKED: u16 = 2;
-
-/// How many classes share their places. Their marks lie in one cache line.
-const WAYS: usize = 4;
-
-/// A row that is to be kept.
-struct Row<'a> {
-    key: &'a [u8],
-    stored: &'a Stored,
-    /// The number of the view that it was read from.
-    sequence: u64,
+/// A range that is read at once, as rows of an engine.
+#[derive(Clone, Copy)]
+pub(super) struct Range<'a> {
+    pub(super) from: &'a [u8],
+    pub(super) to: &'a [u8],
+    pub(super) direction: Direction,
+    /// The most entries that are wanted.
+    pub(super) count: usize,
 }
 
 impl Recent {
     pub(super) fn new() -> Recent {
-        let classes = (0..CLASSES).map(|_| Class::default()).collect();
-        let marks = (0..CLASSES).map(|_| Marks::default()).collect();
-        Recent { classes, marks, hash: Hash::default() }
+        Recent {
+            rows: Places::new(ROWS_BYTES_MAX / ROW_BYTES_MAX, ROW_BYTES_MAX),
+            pages: Places::new(PAGES_BYTES_MAX / PAGE_BYTES_MAX, PAGE_BYTES_MAX),
+            hash: Hash::default(),
+        }
     }
 
     /// The row of a key in the view with this number; `look` finds it in the view.
@@ -90,136 +56,99 @@ impl Recent {
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
-        let mark = mark(hash);
-        let last_write = || self.class(hash).map(|class| class.written.load(Ordering::Acquire));
-        for (marks, class) in self.places(hash) {
-            if marks.is_of(mark)
-                && let Some(stored) = class.find(key, sequence, last_write)
-            {
-                marks.note_found(mark);
-                return Ok(Some(stored));
-            }
-        }
-        let found = look()?;
-        if let Some(stored) = &found
-            && self.is_read_again(hash, mark)
-        {
-            self.keep(hash, mark, Row { key, stored, sequence });
-        }
-        Ok(found)
+        self.rows.get(Asked { key, hash, noted: hash, sequence }, look)
+    }
+
+    /// The entries of a range in the view with this number; `look` finds them in the view.
+    pub(super) fn page(
+        &self,
+        range: Range<'_>,
+        sequence: u64,
+        look: impl FnOnce() -> Result<Vec<Entry>, StoreError>,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let Some(beginning) = range.beginning().filter(|_| range.count <= ENTRIES_MAX) else {
+            return look();
+        };
+        let key = range.key();
+        let (hash, noted) = (self.hash.of(&key), self.hash.of(beginning));
+        let found = self.pages.get(Asked { key: &key, hash, noted, sequence }, || look().map(Some));
+        found.map(Option::unwrap_or_default)
     }
 
     /// Follows a batch that was written and whose view is not published yet (T1).
     pub(super) fn follow(&self, batch: &Batch<'_>) {
         let sequence = batch.tip().sequence;
         for (key, _) in batch.slots() {
-            if let Some(class) = self.class(self.hash.of(key)) {
-                class.written.store(sequence, Ordering::Release);
+            self.rows.note(self.hash.of(key), sequence);
+            for beginning in BEGINNINGS.iter().filter_map(|bytes| key.get(..*bytes)) {
+                self.pages.note(self.hash.of(beginning), sequence);
             }
         }
     }
+}
 
-    fn class(&self, hash: u64) -> Option<&Class> {
-        self.classes.get(place(hash))
+impl<'a> Range<'a> {
+    /// What all keys of the range begin with, as commits note it: both ends do.
+    fn beginning(&self) -> Option<&'a [u8]> {
+        let beginnings = BEGINNINGS.iter().filter_map(|bytes| self.from.get(..*bytes));
+        beginnings.into_iter().find(|beginning| self.to.starts_with(beginning))
     }
 
-    /// Whether the last key of its class that was read is this one; from now on it is.
-    fn is_read_again(&self, hash: u64, mark: u16) -> bool {
-        let marks = self.marks.get(place(hash));
-        marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
+    /// Tells it from all other ranges.
+    fn key(&self) -> Vec<u8> {
+        let count = u32::try_from(self.count).unwrap_or(u32::MAX).to_be_bytes();
+        let from_len = u32::try_from(self.from.len()).unwrap_or(u32::MAX).to_be_bytes();
+        let direction = [u8::from(self.direction == Direction::Reverse)];
+        [&count[..], &direction, &from_len, self.from, self.to].concat()
+    }
+}
+
+impl Content for Stored {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.stamp.0.to_be_bytes());
+        bytes.extend_from_slice(&self.value);
     }
 
-    /// Keeps a row where it was, or where none is, or in place of one that was not found lately.
-    fn keep(&self, hash: u64, mark: u16, row: Row<'_>) {
-        let own = self.places(hash).find(|(marks, _)| marks.is_of(mark));
-        let free = || self.places(hash).find(|(marks, _)| marks.is_of(NONE));
-        let idle = || self.places(hash).find(|(marks, _)| !marks.was_found());
-        let any = || {
-            // All of them were: whoever is not found from now on gives way next.
-            self.places(hash).for_each(|(marks, _)| marks.forget_found());
-            self.places(hash).nth(usize::from(mark / (2 * MARKED)) % WAYS)
-        };
-        if let Some((marks, class)) = own.or_else(free).or_else(idle).or_else(any)
-            && class.keep(row)
-        {
-            marks.kept.store(mark, Ordering::Relaxed);
+    fn read(bytes: &[u8]) -> Option<Stored> {
+        let (stamp, value) = bytes.split_first_chunk()?;
+        Some(Stored { value: value.to_vec(), stamp: Stamp(u64::from_be_bytes(*stamp)) })
+    }
+}
+
+/// ```text
+/// each entry = length of the key u32 | length of its row u32 | key | row
+/// ```
+impl Content for Vec<Entry> {
+    fn write(&self, bytes: &mut Vec<u8>) {
+        const STAMP_BYTES: usize = 8;
+        for Entry { key, stored } in self {
+            for len in [key.len(), STAMP_BYTES + stored.value.len()] {
+                bytes.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+            }
+            bytes.extend_from_slice(key);
+            stored.write(bytes);
         }
     }
 
-    /// Where the row of a key may be: in its class, or in one of those beside it.
-    fn places(&self, hash: u64) -> impl Iterator<Item = (&Marks, &Class)> {
-        let places = (0..WAYS).map(move |way| place(hash) ^ way);
-        places.filter_map(|place| Some((self.marks.get(place)?, self.classes.get(place)?)))
-    }
-}
-
-fn place(hash: u64) -> usize {
-    hash as usize % CLASSES
-}
-
-fn mark(hash: u64) -> u16 {
-    (hash >> 48) as u16 & !FOUND | MARKED
-}
-
-impl Marks {
-    fn is_of(&self, mark: u16) -> bool {
-        self.kept.load(Ordering::Relaxed) & !FOUND == mark
-    }
-
-    fn was_found(&self) -> bool {
-        self.kept.load(Ordering::Relaxed) & FOUND != 0
-    }
-
-    /// Only the first one who finds a row writes, and not if another row has come meanwhile.
-    fn note_found(&self, mark: u16) {
-        if !self.was_found() {
-            let (relaxed, found) = (Ordering::Relaxed, mark | FOUND);
-            let _ = self.kept.compare_exchange(mark, found, relaxed, relaxed);
+    fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(ENTRIES_MAX / 2);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (key_len, tail) = rest.split_first_chunk()?;
+            let (row_len, tail) = tail.split_first_chunk()?;
+            let [key_len, row_len] = [key_len, row_len].map(|len| u32::from_be_bytes(*len));
+            let (key, tail) = tail.split_at_checked(usize::try_from(key_len).ok()?)?;
+            let (row, tail) = tail.split_at_checked(usize::try_from(row_len).ok()?)?;
+            entries.push(Entry { key: key.to_vec(), stored: Stored::read(row)? });
+            rest = tail;
         }
-    }
-
-    fn forget_found(&self) {
-        self.kept.fetch_and(!FOUND, Ordering::Relaxed);
-    }
-}
-
-impl Class {
-    /// The row of a key, if it is here and as the view with this number shows it.
-    fn find(
-        &self,
-        key: &[u8],
-        sequence: u64,
-        last_write: impl FnOnce() -> Option<u64>,
-    ) -> Option<Stored> {
-        let row = self.row.try_lock().ok()?;
-        let (read_at, rest) = row.as_deref()?.split_first_chunk()?;
-        let (stamp, rest) = rest.split_first_chunk()?;
-        let stamp = u64::from_be_bytes(*stamp);
-        let value = rest.split_first_chunk().and_then(|(key_len, rest)| {
-            let (own, value) = rest.split_at_checked(u16::from_be_bytes(*key_len).into())?;
-            (own == key).then_some(value)
-        })?;
-        let is_shown = stamp <= sequence && last_write()? <= u64::from_be_bytes(*read_at);
-        is_shown.then(|| Stored { value: value.to_vec(), stamp: Stamp(stamp) })
-    }
-
-    /// Keeps a row, unless it is too large or the class is in use.
-    fn keep(&self, row: Row<'_>) -> bool {
-        let Row { key, stored, sequence } = row;
-        let Ok(key_len) = u16::try_from(key.len()) else { return false };
-        let head = [sequence.to_be_bytes(), stored.stamp.0.to_be_bytes()];
-        let parts = [head.as_flattened(), &key_len.to_be_bytes(), key, &stored.value];
-        let fits = parts.iter().map(|part| part.len()).sum::<usize>() <= ROW_BYTES_MAX;
-        match self.row.try_lock() {
-            Ok(mut row) if fits => *row = Some(parts.concat().into_boxed_slice()),
-            _ => return false,
-        }
-        true
+        Some(entries)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::places::WAYS;
     use super::*;
     use crate::batch::{Empty, Tip};
     use crate::{Commit, Stamp, Write};
@@ -250,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn t3_a_row_is_kept_when_it_is_read_again() {
+    fn p2_a_row_is_kept_when_it_is_read_again() {
         let (recent, row) = (Recent::new(), stored("value", 1));
         let reads = [(); 4].map(|()| asked(&recent, KEY, 7, &row));
         assert_eq!(reads, [true, true, false, false]);
@@ -307,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_a_row_at_the_limit_is_kept_and_one_byte_more_is_not() {
+    fn p1_a_row_at_the_limit_is_kept_and_one_byte_more_is_not() {
         let recent = Recent::new();
         let fits = ROW_BYTES_MAX - 8 - 8 - 2 - KEY.len();
         for (sequence, bytes, is_kept) in [(7, fits, true), (8, fits + 1, false)] {
@@ -316,11 +245,10 @@ mod tests {
             let reads = [(); 3].map(|()| asked(&recent, KEY, sequence, &row));
             assert_eq!(reads.last(), Some(&!is_kept));
         }
-        assert_eq!(CLASSES * ROW_BYTES_MAX, ROWS_BYTES_MAX);
     }
 
     #[test]
-    fn t3_a_row_that_is_read_once_pushes_out_nothing() {
+    fn p2_a_row_that_is_read_once_pushes_out_nothing() {
         let (recent, row) = (Recent::new(), stored("value", 1));
         for _ in 0..2 {
             asked(&recent, KEY, 7, &row);
@@ -335,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn t2_rows_of_one_class_find_room_and_one_too_many_takes_the_place_of_one() {
+    fn p1_rows_of_one_class_find_room_and_one_too_many_takes_the_place_of_one() {
         let (recent, row) = (Recent::new(), stored("value", 1));
         let keys: Vec<_> = [KEY.to_vec()].into_iter().chain(neighbours(&recent)).collect();
         assert_eq!(keys.len(), WAYS + 1);
@@ -355,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn t3_what_is_found_stays_and_what_is_not_gives_way() {
+    fn p2_what_is_found_stays_and_what_is_not_gives_way() {
         let (recent, row) = (Recent::new(), stored("value", 1));
         let keys: Vec<_> = others_like_key(&recent).take(2 * WAYS).collect();
         let (old, new) = keys.split_at(WAYS);
@@ -376,22 +304,95 @@ mod tests {
         others_like_key(recent).take(WAYS).collect()
     }
 
-    fn others_like_key(recent: &Recent) -> impl Iterator<Item = Vec<u8>> {
+    fn others_like_key(recent: &Recent) -> impl Iterator<Item = Vec<u8>> + '_ {
         let keys = (0_u64..).map(|number| number.to_be_bytes().to_vec());
-        let class = place(recent.hash.of(KEY));
-        keys.filter(move |key| place(recent.hash.of(key)) == class)
+        let class = |key: &[u8]| recent.rows.class(recent.hash.of(key));
+        keys.filter(move |key| class(key) == class(KEY))
     }
 
     #[test]
-    fn t4_a_class_that_is_in_use_is_left_alone() {
+    fn p3_a_place_that_is_in_use_is_left_alone() {
         let (recent, row) = (Recent::new(), stored("value", 1));
-        let class = recent.class(recent.hash.of(KEY)).unwrap();
-        let in_use = class.row.lock().unwrap();
+        let in_use = recent.rows.in_use(recent.hash.of(KEY));
         for _ in 0..3 {
             assert!(asked(&recent, KEY, 7, &row));
         }
         drop(in_use);
         let reads = [(); 2].map(|()| asked(&recent, KEY, 7, &row));
         assert_eq!(reads, [true, false]);
+    }
+
+    const FROM: &[u8] = b"index of ann, ";
+    const TO: &[u8] = b"index of ann-";
+
+    fn range(from: &'static [u8], to: &'static [u8], count: usize) -> Range<'static> {
+        Range { from, to, direction: Direction::Forward, count }
+    }
+
+    fn entries(keys: &[&str]) -> Vec<Entry> {
+        let entry = |key: &&str| Entry { key: key.as_bytes().into(), stored: stored(key, 1) };
+        keys.iter().map(entry).collect()
+    }
+
+    /// Reads a range that holds `entries` in the view; whether the view was asked.
+    fn asked_page(recent: &Recent, range: Range<'_>, sequence: u64, holds: &[Entry]) -> bool {
+        let mut asked = false;
+        let look = || {
+            asked = true;
+            Ok(holds.to_vec())
+        };
+        assert_eq!(recent.page(range, sequence, look).unwrap(), holds);
+        asked
+    }
+
+    #[test]
+    fn t1_a_page_holds_until_something_in_its_range_is_written() {
+        let recent = Recent::new();
+        let (old, new) = (entries(&["index of ann, 1"]), entries(&[]));
+        let reads = [(); 3].map(|()| asked_page(&recent, range(FROM, TO, 20), 7, &old));
+        assert_eq!(reads, [true, true, false]);
+        write(&recent, b"index of bob, 1", 8);
+        assert!(!asked_page(&recent, range(FROM, TO, 20), 8, &old));
+        write(&recent, b"index of ann, 1", 9);
+        assert!(asked_page(&recent, range(FROM, TO, 20), 9, &new));
+        assert!(!asked_page(&recent, range(FROM, TO, 20), 9, &new));
+        // Who still has a view from before asks it.
+        assert!(asked_page(&recent, range(FROM, TO, 20), 8, &old));
+        assert!(asked_page(&recent, range(FROM, TO, 20), 9, &new));
+    }
+
+    #[test]
+    fn t1_pages_of_one_range_differ_by_their_ends_direction_and_count() {
+        let recent = Recent::new();
+        let reverse = Range { direction: Direction::Reverse, ..range(FROM, TO, 20) };
+        let ranges = [
+            (range(FROM, TO, 20), entries(&["1", "2"])),
+            (range(FROM, TO, 1), entries(&["1"])),
+            (reverse, entries(&["2", "1"])),
+            (range(b"index of ann, 2", TO, 20), entries(&["2"])),
+            (range(FROM, b"index of ann, 2", 20), entries(&["1"])),
+        ];
+        for (range, entries) in ranges.iter().chain(&ranges).chain(&ranges) {
+            asked_page(&recent, *range, 7, entries);
+        }
+    }
+
+    #[test]
+    fn t1_ranges_that_begin_alike_for_too_few_bytes_are_read_from_the_view() {
+        let (recent, page) = (Recent::new(), entries(&["1"]));
+        for range in [range(b"index", b"indey", 20), range(b"index of a", b"index of b", 20)] {
+            assert_eq!([(); 4].map(|()| asked_page(&recent, range, 7, &page)), [true; 4]);
+        }
+        let large = range(FROM, TO, ENTRIES_MAX + 1);
+        assert_eq!([(); 4].map(|()| asked_page(&recent, large, 7, &page)), [true; 4]);
+    }
+
+    #[test]
+    fn t2_a_page_that_is_too_large_is_not_kept() {
+        let recent = Recent::new();
+        let value = "v".repeat(PAGE_BYTES_MAX);
+        let entry = Entry { key: b"key".into(), stored: stored(&value, 1) };
+        let reads = [(); 4].map(|()| asked_page(&recent, range(FROM, TO, 20), 7, &[entry.clone()]));
+        assert_eq!(reads, [true; 4]);
     }
 }

@@ -1,10 +1,10 @@
-//! Reads at one point in time: single keys, which may be kept beside the engine, and ranges.
+//! Reads at one point in time: single keys and ranges, which may be kept beside the engine.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::recent::Recent;
+use super::recent::{Range, Recent};
 use super::{Cursor, Published, View, guarded, rows};
 use crate::limits::KEY_BYTES_MAX;
 use crate::{Direction, Entry, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
@@ -53,6 +53,7 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
         rows::value_key(&range.to, &mut to);
         Ok(Box::new(GroupScan {
             published: Arc::clone(&self.published),
+            recent: Arc::clone(&self.recent),
             from,
             to,
             cursor: None,
@@ -66,6 +67,7 @@ struct GroupScan<V: View> {
     /// Before the view, so that it is dropped first.
     cursor: Option<V::Cursor>,
     published: Arc<Published<V>>,
+    recent: Arc<Recent>,
     from: Vec<u8>,
     to: Vec<u8>,
     direction: Direction,
@@ -79,20 +81,49 @@ impl<V: View> Scan for GroupScan<V> {
         if count == 0 {
             return Ok(Vec::new());
         }
+        let entries = if self.cursor.is_none() && count == self.left {
+            self.whole(count)?
+        } else {
+            self.part(count)?
+        };
+        // A short page is the end: asking the engine again could only read on in vain.
+        self.left = if entries.len() < count { 0 } else { self.left - count };
+        Ok(entries)
+    }
+}
+
+impl<V: View> GroupScan<V> {
+    /// All that is wanted of the range.
+    fn whole(&self, count: usize) -> Result<Vec<Entry>, StoreError> {
+        let [from, to] = [&self.from, &self.to].map(|row| rows::decode_value_key(row));
+        let range = Range { from: from?, to: to?, direction: self.direction, count };
+        self.recent.page(range, self.published.sequence, || {
+            let mut cursor = guarded(|| self.published.view.range(&self.from, &self.to))?;
+            entries(&mut cursor, self.direction, count)
+        })
+    }
+
+    /// What comes next of the range.
+    fn part(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
             None => {
                 self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
             }
         };
-        let entries = page(cursor, self.direction, count, |row, bytes| {
-            let key = rows::decode_value_key(row)?.to_vec();
-            Ok(Entry { key, stored: rows::decode_stored(bytes)? })
-        })?;
-        // A short page is the end: asking the engine again could only read on in vain.
-        self.left = if entries.len() < count { 0 } else { self.left - count };
-        Ok(entries)
+        entries(cursor, self.direction, count)
     }
+}
+
+fn entries<C: Cursor>(
+    cursor: &mut C,
+    direction: Direction,
+    count: usize,
+) -> Result<Vec<Entry>, StoreError> {
+    page(cursor, direction, count, |row, bytes| {
+        let key = rows::decode_value_key(row)?.to_vec();
+        Ok(Entry { key, stored: rows::decode_stored(bytes)? })
+    })
 }
 
 /// The next rows of a range, as `read` sees them.

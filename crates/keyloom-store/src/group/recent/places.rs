@@ -1,0 +1,219 @@
+//! Places for what is read again, by a hash, in a bounded space.
+//!
+//! ```text
+//! what is kept = sequence u64 | length of the key u16 | key | content        in one allocation
+//! ```
+//!
+//! P1: There is one place for each class of hashes, with a bounded number of bytes. Four classes
+//!     share their places: what is hot of one class finds room beside each other.
+//! P2: Something is kept when it is read again before anything else of its class is. Who reads
+//!     everything once neither pays for that nor pushes out what is read again. What gives way was
+//!     not found for longer than what lies beside it.
+//! P3: Nobody waits for anybody: who finds a place in use reads from the engine.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+use crate::StoreError;
+
+/// Places, as many as there are classes.
+pub(super) struct Places {
+    places: Box<[Place]>,
+    /// Apart from the places and small, so that the caches of the processor hold them: who looks
+    /// for what is not kept need not look any further.
+    marks: Box<[Marks]>,
+    /// Most bytes in one place.
+    bytes_max: usize,
+}
+
+/// What can be kept.
+pub(super) trait Content: Sized {
+    /// Writes it as bytes.
+    fn write(&self, bytes: &mut Vec<u8>);
+
+    /// Reads what was written.
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    /// Names it.
+    pub(super) key: &'a [u8],
+    /// The hash of the key.
+    pub(super) hash: u64,
+    /// The hash by which commits note that it is not the same any more.
+    pub(super) noted: u64,
+    /// The number of the view that it is read from.
+    pub(super) sequence: u64,
+}
+
+/// What is known of one class. It never lies in two cache lines: what is kept is found with two
+/// looks into the memory, here and at the bytes.
+#[derive(Default)]
+#[repr(align(32))]
+struct Place {
+    /// The last commit that was noted for this class.
+    noted: AtomicU64,
+    kept: Mutex<Option<Box<[u8]>>>,
+}
+
+/// Further bits of two hashes; [`NONE`] of nothing.
+#[derive(Default)]
+struct Marks {
+    /// Of what is kept here, with [`FOUND`] if it was found lately.
+    kept: AtomicU16,
+    /// Of what was read last of this class.
+    read: AtomicU16,
+}
+
+const NONE: u16 = 0;
+
+/// It was found since what lies beside it was looked through for something to give way (P2).
+const FOUND: u16 = 1;
+
+/// In every mark, which is then never [`NONE`].
+const MARKED: u16 = 2;
+
+/// How many classes share their places. Their marks lie in one cache line.
+pub(super) const WAYS: usize = 4;
+
+impl Places {
+    /// So many empty places, a power of two, for so many bytes each.
+    pub(super) fn new(count: usize, bytes_max: usize) -> Places {
+        assert!(count.is_power_of_two() && count >= WAYS, "a class is found by a mask");
+        let places = (0..count).map(|_| Place::default()).collect();
+        let marks = (0..count).map(|_| Marks::default()).collect();
+        Places { places, marks, bytes_max }
+    }
+
+    /// What is asked for, as the view shows it; `look` finds it there.
+    pub(super) fn get<T: Content>(
+        &self,
+        asked: Asked<'_>,
+        look: impl FnOnce() -> Result<Option<T>, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        let mark = mark(asked.hash);
+        for (marks, place) in self.around(asked.hash) {
+            if marks.is_of(mark)
+                && let Some(found) = place.find(asked, || self.noted(asked.noted))
+            {
+                marks.note_found(mark);
+                return Ok(Some(found));
+            }
+        }
+        let found = look()?;
+        if let Some(content) = &found
+            && self.is_read_again(asked.hash, mark)
+        {
+            self.keep(asked, mark, content);
+        }
+        Ok(found)
+    }
+
+    /// Notes a commit for the class of a hash.
+    pub(super) fn note(&self, hash: u64, sequence: u64) {
+        if let Some(place) = self.places.get(self.class(hash)) {
+            place.noted.store(sequence, Ordering::Release);
+        }
+    }
+
+    fn noted(&self, hash: u64) -> Option<u64> {
+        self.places.get(self.class(hash)).map(|place| place.noted.load(Ordering::Acquire))
+    }
+
+    pub(super) fn class(&self, hash: u64) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
+
+    /// Whether this is what was read last of its class; from now on it is.
+    fn is_read_again(&self, hash: u64, mark: u16) -> bool {
+        let marks = self.marks.get(self.class(hash));
+        marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
+    }
+
+    /// Keeps something where it was, or where nothing is, or in place of what was not found lately.
+    fn keep(&self, asked: Asked<'_>, mark: u16, content: &impl Content) {
+        let around = || self.around(asked.hash);
+        let own = around().find(|(marks, _)| marks.is_of(mark));
+        let free = || around().find(|(marks, _)| marks.is_of(NONE));
+        let idle = || around().find(|(marks, _)| !marks.was_found());
+        let any = || {
+            // All of them were: what is not found from now on gives way next.
+            around().for_each(|(marks, _)| marks.forget_found());
+            around().nth(usize::from(mark / (2 * MARKED)) % WAYS)
+        };
+        if let Some((marks, place)) = own.or_else(free).or_else(idle).or_else(any)
+            && place.keep(asked, content, self.bytes_max)
+        {
+            marks.kept.store(mark, Ordering::Relaxed);
+        }
+    }
+
+    /// Uses the place of a class until what is returned is dropped.
+    #[cfg(test)]
+    pub(super) fn in_use(&self, hash: u64) -> impl Drop + '_ {
+        self.places[self.class(hash)].kept.lock().unwrap()
+    }
+
+    /// Where it may be: in its class, or in one of those beside it.
+    fn around(&self, hash: u64) -> impl Iterator<Item = (&Marks, &Place)> {
+        let places = (0..WAYS).map(move |way| self.class(hash) ^ way);
+        places.filter_map(|place| Some((self.marks.get(place)?, self.places.get(place)?)))
+    }
+}
+
+fn mark(hash: u64) -> u16 {
+    (hash >> 48) as u16 & !FOUND | MARKED
+}
+
+impl Marks {
+    fn is_of(&self, mark: u16) -> bool {
+        self.kept.load(Ordering::Relaxed) & !FOUND == mark
+    }
+
+    fn was_found(&self) -> bool {
+        self.kept.load(Ordering::Relaxed) & FOUND != 0
+    }
+
+    /// Only the first one who finds it writes, and not if something else has come meanwhile.
+    fn note_found(&self, mark: u16) {
+        if !self.was_found() {
+            let (relaxed, found) = (Ordering::Relaxed, mark | FOUND);
+            let _ = self.kept.compare_exchange(mark, found, relaxed, relaxed);
+        }
+    }
+
+    fn forget_found(&self) {
+        self.kept.fetch_and(!FOUND, Ordering::Relaxed);
+    }
+}
+
+impl Place {
+    /// What is asked for, if it is here and nothing was noted between the view that it was read from
+    /// and the view that is asked, whichever is older.
+    fn find<T: Content>(&self, asked: Asked<'_>, noted: impl FnOnce() -> Option<u64>) -> Option<T> {
+        let kept = self.kept.try_lock().ok()?;
+        let (sequence, rest) = kept.as_deref()?.split_first_chunk()?;
+        let (key_len, rest) = rest.split_first_chunk()?;
+        let (key, content) = rest.split_at_checked(u16::from_be_bytes(*key_len).into())?;
+        let is_shown =
+            key == asked.key && noted()? <= u64::from_be_bytes(*sequence).min(asked.sequence);
+        if is_shown { T::read(content) } else { None }
+    }
+
+    /// Keeps something, unless it is too large or the place is in use.
+    fn keep(&self, asked: Asked<'_>, content: &impl Content, bytes_max: usize) -> bool {
+        let Ok(key_len) = u16::try_from(asked.key.len()) else { return false };
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&asked.sequence.to_be_bytes());
+        bytes.extend_from_slice(&key_len.to_be_bytes());
+        bytes.extend_from_slice(asked.key);
+        content.write(&mut bytes);
+        match self.kept.try_lock() {
+            Ok(mut kept) if bytes.len() <= bytes_max => *kept = Some(bytes.into_boxed_slice()),
+            _ => return false,
+        }
+        true
+    }
+}
