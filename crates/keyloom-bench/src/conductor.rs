@@ -257,7 +257,9 @@ impl Conductor<'_> {
             Row::Create { promise: Promise::Durable, writers: 1 } => 1000,
             Row::Create { promise: Promise::Durable, writers: 16 } => 8000,
             Row::Create { promise: Promise::Durable, .. } => 12_000,
-            Row::Create { promise: Promise::Buffered, .. } => 30_000,
+            // fjall writes its tables in memory to files every sixty thousand commits or so. A
+            // round of thirty thousand had to do that for both rows, or for none.
+            Row::Create { promise: Promise::Buffered, .. } => 120_000,
             // There are enough pending ones for ten rounds of a small run.
             Row::Update => (self.settings.workload.documents / 40).min(8000),
             Row::Read(Reading::Get | Reading::Lookup) => 20_000,

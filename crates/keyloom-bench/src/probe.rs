@@ -27,8 +27,24 @@ pub(crate) struct Digest {
 }
 
 impl Probe {
+    /// Asks one question after the other. Each is prepared right before the clock runs, as whoever
+    /// asks has just made what he asks: it lies in the caches of the processor.
+    pub(crate) fn ask_each<Q, T>(
+        &mut self,
+        questions: &[u64],
+        prepare: impl Fn(u64) -> Outcome<Q>,
+        mut answer: impl FnMut(&Q) -> Outcome<T>,
+        mut spell: impl FnMut(&T, &mut Digest) -> Outcome<()>,
+    ) -> Outcome<()> {
+        for number in questions {
+            let question = prepare(*number)?;
+            self.ask(|| answer(&question), &mut spell)?;
+        }
+        Ok(())
+    }
+
     /// Asks once. `spell` hands the answer to the digest, row by row.
-    pub(crate) fn ask<T>(
+    fn ask<T>(
         &mut self,
         answer: impl FnOnce() -> Outcome<T>,
         spell: impl FnOnce(&T, &mut Digest) -> Outcome<()>,

@@ -85,26 +85,21 @@ impl Contender for Keyloom {
 
 impl Keyloom {
     fn get(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        let keys: Vec<String> =
-            questions.iter().map(|number| format!("approval:record:{}", id(*number))).collect();
-        for key in &keys {
-            probe.ask(
-                || found(block_on(self.engine.get(&Actor::Local, COLLECTION, key))?),
-                spell_document,
-            )?;
-        }
-        Ok(())
+        probe.ask_each(
+            questions,
+            |number| Ok(format!("approval:record:{}", id(number))),
+            |key| found(block_on(self.engine.get(&Actor::Local, COLLECTION, key))?),
+            spell_document,
+        )
     }
 
     fn lookup(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        let codes: Vec<[Json; 1]> =
-            questions.iter().map(|number| [Json::String(code(*number))]).collect();
-        for code in &codes {
-            probe.ask(
-                || found(block_on(self.engine.lookup(&Actor::Local, COLLECTION, "code", code))?),
-                spell_document,
-            )?;
-        }
+        probe.ask_each(
+            questions,
+            |number| Ok([Json::String(code(number))]),
+            |code| found(block_on(self.engine.lookup(&Actor::Local, COLLECTION, "code", code))?),
+            spell_document,
+        )?;
         // A lookup does not tell what it costs; the query for the same key does.
         if let Some(number) = questions.first() {
             let query = Query { filter: of("code", &code(*number)), ..Query::default() };
@@ -114,18 +109,17 @@ impl Keyloom {
     }
 
     fn list(&self, questions: &[u64], query: fn(&str) -> Query, probe: &mut Probe) -> Outcome<()> {
-        let queries: Vec<Query> = questions.iter().map(|number| query(&user(*number))).collect();
-        for query in &queries {
-            let mut keys = 0;
-            probe.ask(
-                || Ok(block_on(self.engine.query(&Actor::Local, COLLECTION, query))?),
-                |page, digest| {
-                    keys = cost(page);
-                    spell_page(page, digest)
-                },
-            )?;
-            probe.cost(keys);
-        }
+        let mut costs = Vec::with_capacity(questions.len());
+        probe.ask_each(
+            questions,
+            |number| Ok(query(&user(number))),
+            |query| Ok(block_on(self.engine.query(&Actor::Local, COLLECTION, query))?),
+            |page, digest| {
+                costs.push(cost(page));
+                spell_page(page, digest)
+            },
+        )?;
+        costs.into_iter().for_each(|keys| probe.cost(keys));
         Ok(())
     }
 }

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use keyloom_store::limits::ROWS_BYTES_MAX;
-use rusqlite::{CachedStatement, Connection, Params, Row, Statement, Transaction, params};
+use keyloom_store::limits::{PAGES_BYTES_MAX, ROWS_BYTES_MAX};
+use rusqlite::{CachedStatement, Connection, Row, Statement, ToSql, Transaction, params};
 
 use super::raw::Group;
 use super::{Contender, LOAD_BATCH, LOAD_THREADS, Promise, writers};
@@ -37,16 +37,19 @@ const UPDATE: &str = "UPDATE approvals SET version = version + 1, status = ?2, d
 const GET: &str = "SELECT data FROM approvals WHERE id = ?1";
 const LOOKUP: &str = "SELECT data FROM approvals WHERE code = ?1";
 const NEWEST: &str = "SELECT data FROM approvals WHERE requester = ?1 \
-    ORDER BY created_at DESC, id LIMIT ?2";
+    ORDER BY created_at DESC, id LIMIT 20";
 const COVERED: &str = "SELECT created_at, id FROM approvals WHERE requester = ?1 \
-    ORDER BY created_at DESC, id LIMIT ?2";
+    ORDER BY created_at DESC, id LIMIT 20";
 const MERGED: &str = "SELECT a.data FROM (\
     SELECT id, created_at FROM (SELECT id, created_at FROM approvals WHERE requester = ?1 \
-        ORDER BY created_at DESC, id LIMIT ?2) \
+        ORDER BY created_at DESC, id LIMIT 20) \
     UNION SELECT id, created_at FROM (SELECT id, created_at FROM approvals WHERE approver = ?1 \
-        ORDER BY created_at DESC, id LIMIT ?2) \
-    ORDER BY created_at DESC, id LIMIT ?2) AS k \
+        ORDER BY created_at DESC, id LIMIT 20) \
+    ORDER BY created_at DESC, id LIMIT 20) AS k \
     JOIN approvals AS a ON a.id = k.id ORDER BY k.created_at DESC, k.id";
+
+// What the statements say.
+const _: () = assert!(LIST_LIMIT == 20);
 
 /// A database file with one connection that writes.
 pub(super) struct Sqlite {
@@ -108,26 +111,15 @@ impl Contender for Sqlite {
 
     fn read(&self, reading: Reading, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = i64::try_from(LIST_LIMIT)?;
+        let prepare = |sql| connection.prepare(sql);
         match reading {
             Reading::Get => {
-                let ids: Vec<_> = questions.iter().map(|number| id(*number).to_bytes()).collect();
-                read_documents(&mut connection.prepare(GET)?, &ids, |id| (id,), probe)
+                read_documents(&mut prepare(GET)?, questions, |it| id(it).to_bytes(), probe)
             }
-            Reading::Lookup => {
-                let codes: Vec<_> = questions.iter().map(|number| code(*number)).collect();
-                read_documents(&mut connection.prepare(LOOKUP)?, &codes, |code| (code,), probe)
-            }
-            Reading::Newest | Reading::Merged => {
-                let sql = if reading == Reading::Newest { NEWEST } else { MERGED };
-                let users: Vec<_> = questions.iter().map(|number| user(*number)).collect();
-                let bind = |user| (user, limit);
-                read_documents(&mut connection.prepare(sql)?, &users, bind, probe)
-            }
-            Reading::Covered => {
-                let users: Vec<_> = questions.iter().map(|number| user(*number)).collect();
-                read_covered(&mut connection.prepare(COVERED)?, &users, limit, probe)
-            }
+            Reading::Lookup => read_documents(&mut prepare(LOOKUP)?, questions, code, probe),
+            Reading::Newest => read_documents(&mut prepare(NEWEST)?, questions, user, probe),
+            Reading::Merged => read_documents(&mut prepare(MERGED)?, questions, user, probe),
+            Reading::Covered => read_covered(&mut prepare(COVERED)?, questions, probe),
         }
     }
 }
@@ -135,7 +127,7 @@ impl Contender for Sqlite {
 fn connect(path: &Path) -> Outcome<Connection> {
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    let cache_bytes = keyloom_store_redb::CACHE_BYTES + ROWS_BYTES_MAX;
+    let cache_bytes = keyloom_store_redb::CACHE_BYTES + ROWS_BYTES_MAX + PAGES_BYTES_MAX;
     let cache_kib = i64::try_from(cache_bytes / 1024)?;
     connection.pragma_update(None, "cache_size", -cache_kib)?;
     Ok(connection)
@@ -176,43 +168,44 @@ fn write_one(transaction: &Transaction<'_>, job: &Job) -> Outcome<()> {
     if changed == 1 { Ok(()) } else { Err(format!("{changed} rows were written").into()) }
 }
 
-fn read_documents<'q, Q, P: Params>(
+fn read_documents<Q: ToSql>(
     statement: &mut Statement<'_>,
-    questions: &'q [Q],
-    bind: impl Fn(&'q Q) -> P,
+    questions: &[u64],
+    prepare: impl Fn(u64) -> Q,
     probe: &mut Probe,
 ) -> Outcome<()> {
-    for question in questions {
-        let answer = || {
-            let rows = statement.query_map(bind(question), |row: &Row<'_>| row.get(0))?;
+    probe.ask_each(
+        questions,
+        |number| Ok(prepare(number)),
+        |question| {
+            let rows = statement.query_map((question,), |row: &Row<'_>| row.get(0))?;
             Ok(rows.collect::<Result<Vec<String>, _>>()?)
-        };
-        probe.ask(answer, |documents, digest| {
+        },
+        |documents, digest| {
             documents.iter().for_each(|document| digest.row(document.as_bytes()));
             if documents.is_empty() { Err("a document is missing".into()) } else { Ok(()) }
-        })?;
-    }
-    Ok(())
+        },
+    )
 }
 
 fn read_covered(
     statement: &mut Statement<'_>,
-    users: &[String],
-    limit: i64,
+    questions: &[u64],
     probe: &mut Probe,
 ) -> Outcome<()> {
-    for user in users {
-        let answer = || {
-            let rows = statement.query_map((user, limit), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    probe.ask_each(
+        questions,
+        |number| Ok(user(number)),
+        |user| {
+            let rows = statement.query_map((user,), |row| Ok((row.get(0)?, row.get(1)?)))?;
             Ok(rows.collect::<Result<Vec<(i64, [u8; 16])>, _>>()?)
-        };
-        probe.ask(answer, |rows, digest| {
+        },
+        |rows, digest| {
             for (created_at, id) in rows {
                 let id = keyloom_key::Ulid::from_bytes(*id).to_string();
                 digest.covered(*created_at, &id);
             }
             Ok(())
-        })?;
-    }
-    Ok(())
+        },
+    )
 }

@@ -112,34 +112,32 @@ impl<E: RawEngine> Contender for Raw<E> {
 
 impl<E: RawEngine> Raw<E> {
     fn read_documents(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        let keys: Outcome<Vec<_>> =
-            questions.iter().map(|number| self.layout.document_key(id(*number))).collect();
-        for key in &keys? {
-            probe.ask(
-                || found(self.engine.get(key)?),
-                |value, digest| spell_document(value, digest),
-            )?;
-        }
-        Ok(())
+        probe.ask_each(
+            questions,
+            |number| self.layout.document_key(id(number)),
+            |key| found(self.engine.get(key)?),
+            |value, digest| spell_document(value, digest),
+        )
     }
 
     fn read_claims(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        let keys: Outcome<Vec<_>> =
-            questions.iter().map(|number| self.layout.code_key(&code(*number))).collect();
-        for key in &keys? {
-            let answer = || {
+        probe.ask_each(
+            questions,
+            |number| self.layout.code_key(&code(number)),
+            |key| {
                 let view = self.engine.view()?;
                 let identity = found(view.get(key)?)?;
                 found(view.get(&self.document_key(&identity))?)
-            };
-            probe.ask(answer, |value, digest| spell_document(value, digest))?;
-        }
-        Ok(())
+            },
+            |value, digest| spell_document(value, digest),
+        )
     }
 
     fn read_newest(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        for range in &self.requester_ranges(questions)? {
-            let answer = || {
+        probe.ask_each(
+            questions,
+            |number| self.layout.requester_range(&user(number)),
+            |range| {
                 let view = self.engine.view()?;
                 let mut keys = view.keys(range)?;
                 let mut documents = Vec::with_capacity(LIST_LIMIT);
@@ -149,15 +147,16 @@ impl<E: RawEngine> Raw<E> {
                     documents.push(found(view.get(&key)?)?);
                 }
                 Ok(documents)
-            };
-            probe.ask(answer, |values, digest| spell_documents(values, digest))?;
-        }
-        Ok(())
+            },
+            |values, digest| spell_documents(values, digest),
+        )
     }
 
     fn read_covered(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        for range in &self.requester_ranges(questions)? {
-            let answer = || {
+        probe.ask_each(
+            questions,
+            |number| self.layout.requester_range(&user(number)),
+            |range| {
                 let mut keys = self.engine.view()?.keys(range)?;
                 let mut copies = Vec::with_capacity(LIST_LIMIT);
                 while copies.len() < LIST_LIMIT
@@ -166,62 +165,58 @@ impl<E: RawEngine> Raw<E> {
                     copies.push(key);
                 }
                 Ok(copies)
-            };
-            probe.ask(answer, |keys, digest| {
+            },
+            |keys, digest| {
                 for key in keys {
                     let (created_at, id) = self.layout.decode_covered(key)?;
                     digest.covered(created_at, &id);
                 }
                 Ok(())
-            })?;
-        }
-        Ok(())
+            },
+        )
     }
 
     fn read_merged(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
-        let ranges = |number: &u64| {
-            let user = user(*number);
-            Ok([self.layout.requester_range(&user)?, self.layout.approver_range(&user)?])
-        };
-        let questions: Outcome<Vec<_>> = questions.iter().map(ranges).collect();
-        for [requester, approver] in &questions? {
-            let answer = || {
-                let view = self.engine.view()?;
-                // What follows the user is time and identity: the rank in the merged list.
-                let rank = |range: &KeyRange| {
-                    let bound = range.from.len();
-                    move |key: &[u8]| key.get(bound..).unwrap_or_default().to_vec()
-                };
-                let (mut left, mut right) = (view.keys(requester)?, view.keys(approver)?);
-                let mut heads = (left.next(rank(requester))?, right.next(rank(approver))?);
-                let mut documents = Vec::with_capacity(LIST_LIMIT);
-                while documents.len() < LIST_LIMIT {
-                    let (is_left, is_right) = match &heads {
-                        (None, None) => break,
-                        (Some(_), None) => (true, false),
-                        (None, Some(_)) => (false, true),
-                        (Some(left), Some(right)) => (left <= right, right <= left),
-                    };
-                    let first = if is_left { &heads.0 } else { &heads.1 };
-                    let key = self.document_key_in(first.as_deref().unwrap_or_default());
-                    documents.push(found(view.get(&key)?)?);
-                    // A document that is in both ranges has the same rank in both.
-                    if is_left {
-                        heads.0 = left.next(rank(requester))?;
-                    }
-                    if is_right {
-                        heads.1 = right.next(rank(approver))?;
-                    }
-                }
-                Ok(documents)
-            };
-            probe.ask(answer, |values, digest| spell_documents(values, digest))?;
-        }
-        Ok(())
+        probe.ask_each(
+            questions,
+            |number| {
+                let user = user(number);
+                Ok([self.layout.requester_range(&user)?, self.layout.approver_range(&user)?])
+            },
+            |[requester, approver]| self.merged(requester, approver),
+            |values, digest| spell_documents(values, digest),
+        )
     }
 
-    fn requester_ranges(&self, users: &[u64]) -> Outcome<Vec<KeyRange>> {
-        users.iter().map(|number| self.layout.requester_range(&user(*number))).collect()
+    fn merged(&self, requester: &KeyRange, approver: &KeyRange) -> Outcome<Vec<Vec<u8>>> {
+        let view = self.engine.view()?;
+        // What follows the user is time and identity: the rank in the merged list.
+        let rank = |range: &KeyRange| {
+            let bound = range.from.len();
+            move |key: &[u8]| key.get(bound..).unwrap_or_default().to_vec()
+        };
+        let (mut left, mut right) = (view.keys(requester)?, view.keys(approver)?);
+        let mut heads = (left.next(rank(requester))?, right.next(rank(approver))?);
+        let mut documents = Vec::with_capacity(LIST_LIMIT);
+        while documents.len() < LIST_LIMIT {
+            let (is_left, is_right) = match &heads {
+                (None, None) => break,
+                (Some(_), None) => (true, false),
+                (None, Some(_)) => (false, true),
+                (Some(left), Some(right)) => (left <= right, right <= left),
+            };
+            let first = if is_left { &heads.0 } else { &heads.1 };
+            let key = self.document_key_in(first.as_deref().unwrap_or_default());
+            documents.push(found(view.get(&key)?)?);
+            // A document that is in both ranges has the same rank in both.
+            if is_left {
+                heads.0 = left.next(rank(requester))?;
+            }
+            if is_right {
+                heads.1 = right.next(rank(approver))?;
+            }
+        }
+        Ok(documents)
     }
 
     fn document_key(&self, identity: &[u8]) -> Vec<u8> {
