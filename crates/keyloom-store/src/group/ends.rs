@@ -1,12 +1,16 @@
-//! Where families of keys end, so that a new key behind all others need not be looked for.
+//! Which keys there are at the ends of families, so that a new key there need not be looked for.
 //!
 //! Identities that grow with time are the usual ones: the key of a new document lies behind all
-//! others of its collection, and every commit that creates one checks that it is absent. A family
-//! are the keys that begin with the same bytes.
+//! others of its collection, or before those that others have created in the same moment, and every
+//! commit that creates one checks that it is absent. A family are the keys that begin with the same
+//! bytes.
 //!
-//! E1: Behind the end of a family the store holds none of its keys. Deleting the last one leaves
-//!     the end where it is.
-//! E2: At most [`FAMILIES_MAX`] families are known; of one more nothing is.
+//! E1: Behind the floor of a family the store holds those of its keys that are listed here, and no
+//!     others.
+//! E2: At most [`FAMILIES_MAX`] families are known, and of one more nothing is; at most [`KEYS_MAX`]
+//!     keys of a family are listed, and with one more the floor rises to the smallest.
+
+use std::collections::VecDeque;
 
 use crate::StoreError;
 use crate::batch::Batch;
@@ -15,50 +19,100 @@ use crate::batch::Batch;
 const FAMILY_BYTES: usize = 5;
 pub(super) const FAMILIES_MAX: usize = 64;
 
+/// More than callers who create at the same time usually come in another order than their keys.
+const KEYS_MAX: usize = 256;
+
 /// The bytes that a family begins with.
 pub(super) type Family = [u8; FAMILY_BYTES];
 
 /// The ends of some families.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
-    known: Vec<(Family, Vec<u8>)>,
+    known: Vec<(Family, End)>,
+}
+
+/// The end of a family.
+#[derive(Debug, Default)]
+struct End {
+    floor: Vec<u8>,
+    /// All keys behind the floor, in order.
+    listed: VecDeque<Vec<u8>>,
 }
 
 impl Ends {
-    /// Whether a key lies behind the end of its family. `last` finds the last key in a range of
-    /// keys; it is asked once for each family.
-    pub(super) fn lies_behind(
+    /// Whether a key is known to be absent since it lies at the end of its family. `last` finds the
+    /// last key in a range of keys; it is asked once for each family.
+    pub(super) fn exclude(
         &mut self,
         key: &[u8],
         last: impl FnOnce(&[u8], &[u8]) -> Result<Option<Vec<u8>>, StoreError>,
     ) -> Result<bool, StoreError> {
         let Some((family, _)) = key.split_first_chunk() else { return Ok(false) };
         if let Some(end) = self.end(family) {
-            return Ok(key > end.as_slice());
+            return Ok(end.excludes(key));
         }
         let Some(next) = following(*family).filter(|_| self.known.len() < FAMILIES_MAX) else {
             return Ok(false);
         };
         // An empty family ends before its first key.
-        let end = last(family, &next)?.unwrap_or_default();
-        let is_behind = key > end.as_slice();
+        let floor = last(family, &next)?.unwrap_or_default();
+        let end = End { floor, listed: VecDeque::new() };
+        let is_absent = end.excludes(key);
         self.known.push((*family, end));
-        Ok(is_behind)
+        Ok(is_absent)
     }
 
     /// Follows a batch that was written (E1).
     pub(super) fn follow(&mut self, batch: &Batch<'_>) {
-        for (key, _) in batch.slots().filter(|(_, slot)| slot.is_some()) {
+        for (key, slot) in batch.slots() {
             let Some((family, _)) = key.split_first_chunk() else { continue };
-            if let Some(end) = self.end(family).filter(|end| key > end.as_slice()) {
-                end.clear();
-                end.extend_from_slice(key);
+            let Some(end) = self.end(family) else { continue };
+            match slot {
+                Some(_) => end.add(key),
+                None => end.remove(key),
             }
         }
     }
 
-    fn end(&mut self, wanted: &Family) -> Option<&mut Vec<u8>> {
+    fn end(&mut self, wanted: &Family) -> Option<&mut End> {
         self.known.iter_mut().find(|(family, _)| family == wanted).map(|(_, end)| end)
+    }
+}
+
+impl End {
+    fn excludes(&self, key: &[u8]) -> bool {
+        key > self.floor.as_slice() && self.find(key).is_err()
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        if key <= self.floor.as_slice() {
+            return;
+        }
+        let Err(mut place) = self.find(key) else { return };
+        let mut room = Vec::new();
+        if self.listed.len() == KEYS_MAX {
+            if place == 0 {
+                // It would be the smallest itself.
+                key.clone_into(&mut self.floor);
+                return;
+            }
+            let smallest = self.listed.pop_front().unwrap_or_default();
+            room = std::mem::replace(&mut self.floor, smallest);
+            place -= 1;
+        }
+        key.clone_into(&mut room);
+        self.listed.insert(place, room);
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Ok(place) = self.find(key) {
+            self.listed.remove(place);
+        }
+    }
+
+    /// Where a key is listed, or would be.
+    fn find(&self, key: &[u8]) -> Result<usize, usize> {
+        self.listed.binary_search_by(|listed| listed.as_slice().cmp(key))
     }
 }
 
@@ -91,9 +145,9 @@ mod tests {
         Write::Delete { key: key.into() }
     }
 
-    fn behind(ends: &mut Ends, key: &str) -> bool {
+    fn absent(ends: &mut Ends, key: &str) -> bool {
         let known = |_: &[u8], _: &[u8]| panic!("the family of {key} is known");
-        ends.lies_behind(key.as_bytes(), known).unwrap()
+        ends.exclude(key.as_bytes(), known).unwrap()
     }
 
     /// Knows that `docs:m` is the last of its family.
@@ -103,43 +157,66 @@ mod tests {
             assert_eq!((from, to), (&b"docs:"[..], &b"docs;"[..]));
             Ok(Some(b"docs:m".to_vec()))
         };
-        assert!(!ends.lies_behind(b"docs:m", last).unwrap());
+        assert!(!ends.exclude(b"docs:m", last).unwrap());
         ends
     }
 
     #[test]
-    fn e1_only_what_lies_behind_the_last_key_is_known_to_be_absent() {
+    fn e1_only_what_exclude_the_last_key_is_known_to_be_absent() {
         let mut ends = known();
-        assert!(behind(&mut ends, "docs:m1"));
-        assert!(behind(&mut ends, "docs:n"));
-        assert!(!behind(&mut ends, "docs:m"));
-        assert!(!behind(&mut ends, "docs:a"));
+        assert!(absent(&mut ends, "docs:m1"));
+        assert!(absent(&mut ends, "docs:n"));
+        assert!(!absent(&mut ends, "docs:m"));
+        assert!(!absent(&mut ends, "docs:a"));
     }
 
     #[test]
-    fn e1_the_end_follows_what_is_written() {
+    fn e1_what_is_written_is_followed_in_any_order() {
         let mut ends = known();
-        write(&mut ends, vec![put("docs:p"), put("docs:o"), put("other:z"), put("docs")]);
-        assert!(!behind(&mut ends, "docs:o1"));
-        assert!(behind(&mut ends, "docs:q"));
+        write(&mut ends, vec![put("docs:p"), put("docs:n"), put("other:z"), put("docs")]);
+        for (key, is_absent) in [("m", false), ("n", false), ("o", true), ("p", false), ("q", true)]
+        {
+            assert_eq!(absent(&mut ends, &format!("docs:{key}")), is_absent, "{key}");
+        }
     }
 
     #[test]
-    fn e1_deleting_the_last_key_leaves_the_end_where_it_is() {
+    fn e1_a_key_that_was_deleted_is_absent_behind_the_floor_and_unknown_before_it() {
         let mut ends = known();
-        write(&mut ends, vec![delete("docs:m"), delete("docs:z")]);
-        assert!(!behind(&mut ends, "docs:l"));
-        assert!(!behind(&mut ends, "docs:m"));
-        assert!(behind(&mut ends, "docs:n"));
+        write(&mut ends, vec![put("docs:p"), delete("docs:m"), delete("docs:z")]);
+        write(&mut ends, vec![delete("docs:p")]);
+        assert!(!absent(&mut ends, "docs:l"));
+        assert!(!absent(&mut ends, "docs:m"));
+        assert!(absent(&mut ends, "docs:p"));
+    }
+
+    #[test]
+    fn e2_with_one_key_too_many_the_floor_rises_to_the_smallest() {
+        let key = |number: usize| format!("docs:n{number:04}");
+        // The one too many may be the largest of all, one among the others, or the smallest.
+        for too_many in [1000, 3, 0] {
+            let mut ends = known();
+            for number in 0..KEYS_MAX {
+                write(&mut ends, vec![put(&key(2 * number + 2))]);
+            }
+            assert!(absent(&mut ends, &key(1)));
+            write(&mut ends, vec![put(&key(too_many))]);
+            let end = ends.end(b"docs:").unwrap();
+            assert_eq!(end.listed.len(), KEYS_MAX);
+            assert!(end.listed.iter().is_sorted() && end.floor < end.listed[0]);
+            assert_eq!(absent(&mut ends, &key(1)), too_many == 0);
+            assert!(!absent(&mut ends, &key(2)) && !absent(&mut ends, &key(too_many)));
+            assert!(absent(&mut ends, &key(5)) && absent(&mut ends, &key(1001)));
+        }
     }
 
     #[test]
     fn an_empty_family_ends_before_its_first_key() {
         let mut ends = Ends::default();
-        assert!(ends.lies_behind(b"docs:a", |_, _| Ok(None)).unwrap());
+        assert!(ends.exclude(b"docs:a", |_, _| Ok(None)).unwrap());
         write(&mut ends, vec![put("docs:a")]);
-        assert!(!behind(&mut ends, "docs:a"));
-        assert!(behind(&mut ends, "docs:b"));
+        assert!(!absent(&mut ends, "docs:a"));
+        assert!(absent(&mut ends, "docs:b"));
     }
 
     #[test]
@@ -147,10 +224,10 @@ mod tests {
         let mut ends = Ends::default();
         let key = |family: usize| format!("{family:05}");
         for family in 0..FAMILIES_MAX {
-            assert!(ends.lies_behind(key(family).as_bytes(), |_, _| Ok(None)).unwrap());
+            assert!(ends.exclude(key(family).as_bytes(), |_, _| Ok(None)).unwrap());
         }
         let asked = |_: &[u8], _: &[u8]| panic!("there is no room for it");
-        assert!(!ends.lies_behind(key(FAMILIES_MAX).as_bytes(), asked).unwrap());
+        assert!(!ends.exclude(key(FAMILIES_MAX).as_bytes(), asked).unwrap());
         assert_eq!(ends.known.len(), FAMILIES_MAX);
     }
 
@@ -158,8 +235,8 @@ mod tests {
     fn keys_without_a_family_and_behind_all_others_are_looked_for() {
         let mut ends = Ends::default();
         let asked = |_: &[u8], _: &[u8]| panic!("they have no family with an end");
-        assert!(!ends.lies_behind(b"docs", asked).unwrap());
-        assert!(!ends.lies_behind(&[0xFF; 9], asked).unwrap());
+        assert!(!ends.exclude(b"docs", asked).unwrap());
+        assert!(!ends.exclude(&[0xFF; 9], asked).unwrap());
         assert_eq!(following([1, 0, 0, 0xFF, 0xFF]), Some([1, 0, 1, 0, 0]));
     }
 
@@ -167,7 +244,7 @@ mod tests {
     fn a_family_whose_end_cannot_be_read_stays_unknown() {
         let mut ends = Ends::default();
         let broken = |_: &[u8], _: &[u8]| Err(StoreError::Corrupt { detail: "x".into() });
-        assert!(ends.lies_behind(b"docs:a", broken).is_err());
-        assert!(ends.lies_behind(b"docs:a", |_, _| Ok(None)).unwrap());
+        assert!(ends.exclude(b"docs:a", broken).is_err());
+        assert!(ends.exclude(b"docs:a", |_, _| Ok(None)).unwrap());
     }
 }

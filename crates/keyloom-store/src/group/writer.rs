@@ -243,7 +243,7 @@ impl<V: View> Base for Current<'_, V> {
     }
 
     fn is_absent(&self, key: &[u8]) -> Result<bool, StoreError> {
-        if self.ends.borrow_mut().lies_behind(key, |from, to| self.last_key(from, to))? {
+        if self.ends.borrow_mut().exclude(key, |from, to| self.last_key(from, to))? {
             return Ok(true);
         }
         let begin = |scan| {
