@@ -7,8 +7,9 @@
 //!
 //! E1: Behind the floor of a family the store holds those of its keys that are listed here, and no
 //!     others.
-//! E2: At most [`FAMILIES_MAX`] families are known, and of one more nothing is; at most [`KEYS_MAX`]
-//!     keys of a family are listed, and with one more the floor rises above the smaller half.
+//! E2: At most [`FAMILIES_MAX`] families are known, and of one more nothing is; at most
+//!     [`KEYS_MAX`] keys of a family are listed, and with one more the floor rises above the
+//!     smaller half.
 
 use crate::StoreError;
 use crate::batch::Batch;

@@ -132,7 +132,8 @@ impl Places {
         marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
     }
 
-    /// Keeps something where it was, or where nothing is, or in place of what was not found lately.
+    /// Keeps something where it was, or where nothing is, or in place of what was not found for
+    /// long.
     fn keep(&self, asked: Asked<'_>, mark: u16, content: &impl Content) {
         let around = || self.around(asked.hash);
         let own = around().find(|(marks, _)| marks.is_of(mark));
@@ -190,8 +191,8 @@ impl Marks {
 }
 
 impl Place {
-    /// What is asked for, if it is here and nothing was noted between the view that it was read from
-    /// and the view that is asked, whichever is older.
+    /// What is asked for, if it is here and nothing was noted since the view that it was read from
+    /// or the view that is asked, whichever is older.
     fn find<T: Content>(&self, asked: Asked<'_>, noted: impl FnOnce() -> Option<u64>) -> Option<T> {
         let kept = self.kept.try_lock().ok()?;
         let (sequence, rest) = kept.as_deref()?.split_first_chunk()?;
