@@ -94,8 +94,8 @@ impl End {
         let Err(place) = self.find(key) else { return };
         self.listed.insert(place, key.to_vec());
         if self.listed.len() > KEYS_MAX {
-            let smaller = self.listed.drain(..self.listed.len() / 2);
-            self.floor = smaller.last().unwrap_or_default();
+            let mut smaller = self.listed.drain(..self.listed.len() / 2);
+            self.floor = smaller.next_back().unwrap_or_default();
         }
     }
 
