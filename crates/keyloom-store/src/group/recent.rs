@@ -288,7 +288,7 @@ mod tests {
         let keys: Vec<_> = others_like_key(&recent).take(2 * WAYS).collect();
         let (old, new) = keys.split_at(WAYS);
         for key in old {
-            [(); 2].map(|()| asked(&recent, key, 7, &row));
+            assert_eq!([(); 2].map(|()| asked(&recent, key, 7, &row)), [true; 2]);
         }
         let (stays, gone) = old.split_first().unwrap();
         assert!(!asked(&recent, stays, 7, &row));
@@ -391,8 +391,8 @@ mod tests {
     fn t2_a_page_that_is_too_large_is_not_kept() {
         let recent = Recent::new();
         let value = "v".repeat(PAGE_BYTES_MAX);
-        let entry = Entry { key: b"key".into(), stored: stored(&value, 1) };
-        let reads = [(); 4].map(|()| asked_page(&recent, range(FROM, TO, 20), 7, &[entry.clone()]));
+        let page = [Entry { key: b"key".into(), stored: stored(&value, 1) }];
+        let reads = [(); 4].map(|()| asked_page(&recent, range(FROM, TO, 20), 7, &page));
         assert_eq!(reads, [true; 4]);
     }
 }
