@@ -37,8 +37,7 @@ use journal::Journal;
 
 pub use keyloom_store::group::Durability;
 pub use limits::{
-    KEYS_RUNS_MAX, KEYS_TABLE_BYTES, MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX, SEGMENT_BYTES_MAX,
-    SEGMENTS_MAX,
+    KEYS_TABLE_BYTES, MEMTABLE_BYTES, RUNS_MAX, SEALED_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX,
 };
 
 /// The engine's name in the folder and in `?engine=`.

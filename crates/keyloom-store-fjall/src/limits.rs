@@ -10,13 +10,8 @@ pub const SEALED_MAX: usize = 4;
 /// fjall begins to slow down commits at as many.
 pub const RUNS_MAX: usize = 20;
 
-/// How many runs of tables of keys there are before they are merged. Lists look into each of them;
-/// fjall has four unless it is told.
-pub const KEYS_RUNS_MAX: u8 = 2;
-
-/// The size of merged tables of keys; the first level is as many times larger as runs are merged. A
-/// list looks into each level, too, and with fjall's 64 MiB there is one more for a million
-/// documents.
+/// The size of merged tables of keys; the first level is four times larger. A list looks into each
+/// level, and with fjall's 64 MiB there is one more for a million documents.
 pub const KEYS_TABLE_BYTES: u64 = 128 << 20;
 
 /// Most bytes of a segment of the journal. A full table in memory and the largest commit, which may

@@ -22,7 +22,7 @@ use fjall::compaction::Leveled;
 use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
 use keyloom_store::Direction;
 
-use crate::limits::{KEYS_RUNS_MAX, KEYS_TABLE_BYTES};
+use crate::limits::KEYS_TABLE_BYTES;
 use crate::settings;
 
 /// The name of each keyspace, and the two bytes that its first row may begin with.
@@ -39,10 +39,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// Creates the keyspaces of a new database.
     pub(crate) fn create(database: &Database) -> fjall::Result<Parts> {
-        let merged = || {
-            let strategy = Leveled::default().with_l0_threshold(KEYS_RUNS_MAX);
-            strategy.with_table_target_size(KEYS_TABLE_BYTES)
-        };
+        let merged = || Leveled::default().with_table_target_size(KEYS_TABLE_BYTES);
         let settings_of = |name| match name {
             KEYS => settings::keyspace().compaction_strategy(Arc::new(merged())),
             _ => settings::keyspace(),
