@@ -40,8 +40,8 @@ pub use object::{
     ObjectStats, ObjectWritten, OutboxAt, OutboxEvent, Partition, Rollout, Terms, Val, ValKind,
 };
 pub use query::{
-    Cost, Counted, Existence, Filter, Item, KeyPage, KeyQuery, OrderBy, Page, Plan, PlanRange,
-    Query, ScanNote, Sort, Test,
+    Cost, Counted, Existence, Filter, Item, Items, KeyPage, KeyQuery, OrderBy, Page, Plan,
+    PlanRange, Query, ScanNote, Selected, Selection, Sort, Test,
 };
 pub use system::{RealSystem, System};
 pub use token::{Identity, NewToken, Right, Role, Scopes, Secret, Token, TokenPage};

@@ -55,9 +55,9 @@ fn p05_twenty_newest_then_ten(engine: &Engine) {
     assert!(first.cost.keys_read <= 21, "{:?}", first.cost);
     assert_eq!((first.cost.documents_read, first.cost.ranges), (20, 1));
     let second =
-        ask(engine, "approvals", &Query { limit: Some(20), after: first.next, ..mine.clone() });
+        ask(engine, "approvals", &Query { limit: Some(20), after: first.next(), ..mine.clone() });
     assert_eq!(field(&second, "code")[9], json!("A-ME0000"));
-    assert!(second.cost.keys_read <= 21 && second.next.is_none(), "{:?}", second.cost);
+    assert!(second.cost.keys_read <= 21 && second.next().is_none(), "{:?}", second.cost);
     let counted = block_on(engine.count(&Actor::Local, "approvals", &mine)).unwrap();
     assert_eq!((counted.count, counted.cost.keys_read), (30, 30));
     let all = block_on(engine.count(&Actor::Local, "approvals", &Query::default())).unwrap();
@@ -70,7 +70,8 @@ fn p02_by_code_and_by_id(engine: &Engine) {
     let id = field(&by_code, "id")[0].clone();
     let by_id = ask(engine, "approvals", &equal(&[("id", id)]));
     assert_eq!((by_id.cost.keys_read, by_id.cost.documents_read), (1, 0));
-    assert_eq!(by_id.items, by_code.items);
+    let data = |page: &Page| page.items.get(0).unwrap().data().into_owned();
+    assert_eq!(data(&by_id), data(&by_code));
 }
 
 fn p18_pending_older_than_thirty_minutes(engine: &Engine) {
@@ -263,7 +264,7 @@ fn newest(field: &str) -> Option<OrderBy> {
 }
 
 fn field(page: &Page, name: &str) -> Vec<Json> {
-    let data = page.items.iter().map(|item| serde_json::from_slice::<Json>(item.data()).unwrap());
+    let data = page.items.iter().map(|item| serde_json::from_slice::<Json>(&item.data()).unwrap());
     data.map(|mut data| data[name].take()).collect()
 }
 

@@ -3,7 +3,7 @@
 //! B1: The bytes are those that serde would write for the same type of `keyloom-api`.
 
 use keyloom_api::Outcome;
-use keyloom_engine::{Document, Item, Listed, Page, Written};
+use keyloom_engine::{Document, Items, Listed, Page, Selected, Written};
 use serde::Serialize;
 
 use crate::wire;
@@ -20,10 +20,19 @@ pub(crate) fn document(document: &Document) -> Vec<u8> {
 
 /// The answer that is a page of a query.
 pub(crate) fn page(page: Page, explain: bool) -> Vec<u8> {
-    let Page { items, next, cost, plan } = page;
-    let mut body = Vec::with_capacity(room(items.iter().map(Item::data)));
+    let next = page.next();
+    let Page { items, cost, plan, .. } = page;
+    let room = match &items {
+        Items::Documents(documents) => room(documents.iter().map(|it| it.data.len())),
+        // Few fields fit what is reckoned for the head of a document.
+        Items::Selected(rows) => room(rows.iter().map(|_| 0)),
+    };
+    let mut body = Vec::with_capacity(room);
     body.extend_from_slice(b"{\"items\":");
-    write_all(&mut body, &items, write_item);
+    match &items {
+        Items::Documents(documents) => write_all(&mut body, documents, write_document),
+        Items::Selected(rows) => write_all(&mut body, rows.iter(), write_selected),
+    }
     member(&mut body, "next", &next);
     member(&mut body, "cost", &wire::cost(cost));
     if explain {
@@ -45,7 +54,7 @@ pub(crate) fn list(listed: Listed, explain: bool) -> Vec<u8> {
         cost: spent,
         plan: run,
     } = listed;
-    let mut body = Vec::with_capacity(room(items.iter().map(|document| document.data.as_slice())));
+    let mut body = Vec::with_capacity(room(items.iter().map(|document| document.data.len())));
     body.extend_from_slice(b"{\"items\":");
     write_all(&mut body, &items, write_document);
     member(&mut body, "items_length", &items_length);
@@ -63,7 +72,7 @@ pub(crate) fn list(listed: Listed, explain: bool) -> Vec<u8> {
 
 /// The answer that is documents by their keys, each in its place.
 pub(crate) fn documents(found: &[Option<Document>]) -> Vec<u8> {
-    let data = found.iter().map(|found| found.as_ref().map_or(&[][..], |found| &found.data));
+    let data = found.iter().map(|found| found.as_ref().map_or(0, |found| found.data.len()));
     let mut body = Vec::with_capacity(room(data));
     body.extend_from_slice(b"{\"items\":");
     write_all(&mut body, found, |body, found| match found {
@@ -76,7 +85,7 @@ pub(crate) fn documents(found: &[Option<Document>]) -> Vec<u8> {
 
 /// The answer that is what operations did.
 pub(crate) fn results(written: &[Written]) -> Vec<u8> {
-    let data = written.iter().map(|one| one.document().map_or(&[][..], |left| &left.data));
+    let data = written.iter().map(|one| one.document().map_or(0, |left| left.data.len()));
     let mut body = Vec::with_capacity(room(data));
     body.extend_from_slice(b"{\"results\":");
     write_all(&mut body, written, write_result);
@@ -84,14 +93,18 @@ pub(crate) fn results(written: &[Written]) -> Vec<u8> {
     body
 }
 
-/// About as many bytes as an answer with these data takes.
-fn room<'d>(data: impl Iterator<Item = &'d [u8]>) -> usize {
-    HEAD_BYTES + data.map(|data| data.len() + HEAD_BYTES).sum::<usize>()
+/// About as many bytes as an answer with data of so many bytes each takes.
+fn room(data_bytes: impl Iterator<Item = usize>) -> usize {
+    HEAD_BYTES + data_bytes.map(|bytes| bytes + HEAD_BYTES).sum::<usize>()
 }
 
-fn write_all<T>(body: &mut Vec<u8>, items: &[T], write_one: impl Fn(&mut Vec<u8>, &T)) {
+fn write_all<T>(
+    body: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    write_one: impl Fn(&mut Vec<u8>, T),
+) {
     body.push(b'[');
-    for (place, item) in items.iter().enumerate() {
+    for (place, item) in items.into_iter().enumerate() {
         if place > 0 {
             body.push(b',');
         }
@@ -120,17 +133,12 @@ fn write_result(body: &mut Vec<u8>, written: &Written) {
     body.push(b'}');
 }
 
-fn write_item(body: &mut Vec<u8>, item: &Item) {
-    match item {
-        Item::Document(document) => write_document(body, document),
-        Item::Selected { key, data } => {
-            body.extend_from_slice(b"{\"key\":");
-            write(body, key);
-            body.extend_from_slice(b",\"data\":");
-            body.extend_from_slice(data);
-            body.push(b'}');
-        }
-    }
+fn write_selected(body: &mut Vec<u8>, selected: Selected<'_>) {
+    body.extend_from_slice(b"{\"key\":");
+    write(body, &selected.key());
+    body.extend_from_slice(b",\"data\":");
+    selected.write_data(body);
+    body.push(b'}');
 }
 
 fn write_document(body: &mut Vec<u8>, document: &Document) {

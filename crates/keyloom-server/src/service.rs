@@ -14,9 +14,9 @@ use std::sync::Arc;
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
     Action, Actor, Change, CheckReport, CollectionInfo, Cost, Counted, Document, Engine,
-    EngineTally, Error, Existence, Feed, Identity, KeyPage, KeyQuery, List, Listed, NewToken,
-    Operation, Page, Plan, Position, Precondition, Query, Repair, Retention, Right, SchemaChange,
-    Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
+    EngineTally, Error, Existence, Feed, Identity, Items, KeyPage, KeyQuery, List, Listed,
+    NewToken, Operation, Page, Plan, Position, Precondition, Query, Repair, Retention, Right,
+    SchemaChange, Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
 };
 use serde_json::Value as Json;
 use tokio::sync::futures::OwnedNotified;
@@ -279,11 +279,15 @@ impl Service {
             let actor = reading(caller, collection)?;
             let page = self.engine.query_writable(actor, collection, query).await?;
             trace(|| page.plan.path(), page.cost);
-            let operations: Vec<Operation> =
-                page.items.iter().filter_map(|item| deletion(collection, item)).collect();
+            let operations: Vec<Operation> = match &page.items {
+                Items::Documents(found) => {
+                    found.iter().map(|it| deletion(collection, it)).collect()
+                }
+                Items::Selected(_) => Vec::new(),
+            };
             let found = DeletedMany {
                 deleted: operations.len(),
-                more: page.next.is_some(),
+                more: page.next().is_some(),
                 cost: page.cost,
             };
             if operations.is_empty() {
@@ -488,13 +492,12 @@ fn administering(caller: &Identity) -> Result<&Actor, Error> {
 }
 
 /// The deletion of a document as it was found.
-fn deletion(collection: &str, item: &keyloom_engine::Item) -> Option<Operation> {
-    let keyloom_engine::Item::Document(document) = item else { return None };
-    Some(Operation {
+fn deletion(collection: &str, document: &Document) -> Operation {
+    Operation {
         collection: collection.to_owned(),
         action: Action::Delete {
             key: document.key.clone(),
             precondition: Precondition::Version(document.version),
         },
-    })
+    }
 }

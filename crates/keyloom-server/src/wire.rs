@@ -17,8 +17,15 @@ pub fn document(document: engine::Document) -> Result<api::Document, Error> {
 
 /// A page, with its plan if that was asked for.
 pub fn page(page: engine::Page, explain: bool) -> Result<api::Page, Error> {
-    let engine::Page { items, next, cost: spent, plan: run } = page;
-    let items = items.into_iter().map(item).collect::<Result<_, _>>()?;
+    let next = page.next();
+    let engine::Page { items, cost: spent, plan: run, .. } = page;
+    let items = match items {
+        engine::Items::Documents(documents) => {
+            let item = |found| document(found).map(api::Item::Document);
+            documents.into_iter().map(item).collect::<Result<_, _>>()?
+        }
+        engine::Items::Selected(rows) => rows.iter().map(selected).collect::<Result<_, _>>()?,
+    };
     Ok(api::Page { items, next, cost: cost(spent), plan: explain.then(|| plan(&run)) })
 }
 
@@ -195,14 +202,10 @@ pub fn check_report(report: engine::CheckReport) -> api::CheckReport {
     api::CheckReport { documents, objects, keys, problems, repaired }
 }
 
-fn item(item: engine::Item) -> Result<api::Item, Error> {
-    match item {
-        engine::Item::Document(found) => Ok(api::Item::Document(document(found)?)),
-        engine::Item::Selected { key, data } => {
-            let data = raw(&key, data)?;
-            Ok(api::Item::Selected(api::Selected { key, data }))
-        }
-    }
+fn selected(selected: engine::Selected<'_>) -> Result<api::Item, Error> {
+    let key = selected.key();
+    let data = raw(&key, selected.data())?;
+    Ok(api::Item::Selected(api::Selected { key, data }))
 }
 
 /// What an answer has cost.

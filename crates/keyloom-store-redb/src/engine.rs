@@ -207,11 +207,12 @@ impl Cursor for RedbCursor {
             Direction::Forward => self.range.next(),
             Direction::Reverse => self.range.next_back(),
         };
-        match next.transpose().map_err(storage_error)? {
-            Some((row, sealed)) => {
+        match next {
+            Some(Ok((row, sealed))) => {
                 let row = row.value();
                 read(row, unseal(row, sealed.value())?).map(Some)
             }
+            Some(Err(error)) => Err(storage_error(error)),
             None => Ok(None),
         }
     }

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::block_on::block_on;
 use keyloom_engine::{
-    Actor, Document, Engine, Filter, Item, Options, OrderBy, Page, Query, Sort, Test,
+    Actor, Document, Engine, Filter, Items, Options, OrderBy, Page, Query, Selected, Sort, Test,
 };
+use keyloom_key::{Ulid, Value};
 use keyloom_store::OrderedStore;
 use keyloom_store::memory::MemoryStore;
 use keyloom_store_fjall::{Durability, FjallStore};
 use keyloom_store_redb::RedbStore;
-use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::{Contender, LOAD_BATCH, LOAD_THREADS, Promise, writers};
@@ -77,7 +77,7 @@ impl Contender for Keyloom {
             Reading::Get => self.get(questions, probe),
             Reading::Lookup => self.lookup(questions, probe),
             Reading::Newest => self.list(questions, newest, probe),
-            Reading::Covered => self.list(questions, covered, probe),
+            Reading::Covered => self.covered(questions, probe),
             Reading::Merged => self.list(questions, merged, probe),
         }
     }
@@ -105,6 +105,29 @@ impl Keyloom {
             let query = Query { filter: of("code", &code(*number)), ..Query::default() };
             probe.cost(cost(&block_on(self.engine.query(&Actor::Local, COLLECTION, &query))?));
         }
+        Ok(())
+    }
+
+    fn covered(&self, questions: &[u64], probe: &mut Probe) -> Outcome<()> {
+        let mut costs = Vec::with_capacity(questions.len());
+        probe.ask_each(
+            questions,
+            |number| Ok(covered(&user(number))),
+            |query| {
+                let page = block_on(self.engine.query(&Actor::Local, COLLECTION, query))?;
+                let Items::Selected(rows) = &page.items else {
+                    return Err("a covering list brings documents".into());
+                };
+                Ok((rows.iter().map(columns).collect::<Outcome<Vec<_>>>()?, cost(&page)))
+            },
+            |(rows, cost), digest| {
+                costs.push(*cost);
+                rows.iter()
+                    .for_each(|(created_at, id)| digest.covered(*created_at, &id.to_string()));
+                Ok(())
+            },
+        )?;
+        costs.into_iter().for_each(|keys| probe.cost(keys));
         Ok(())
     }
 
@@ -139,7 +162,7 @@ fn newest(user: &str) -> Query {
 }
 
 fn covered(user: &str) -> Query {
-    Query { select: Some(vec!["id".to_owned(), "created_at".to_owned()]), ..newest(user) }
+    Query { select: Some(vec!["created_at".to_owned(), "id".to_owned()]), ..newest(user) }
 }
 
 fn merged(user: &str) -> Query {
@@ -163,22 +186,15 @@ fn spell_document(document: &Document, digest: &mut Digest) -> Outcome<()> {
     Ok(())
 }
 
-/// What the covering list selects.
-#[derive(Deserialize)]
-struct Selected {
-    id: String,
-    created_at: i64,
+fn spell_page(page: &Page, digest: &mut Digest) -> Outcome<()> {
+    page.items.iter().for_each(|item| digest.row(&item.data()));
+    Ok(())
 }
 
-fn spell_page(page: &Page, digest: &mut Digest) -> Outcome<()> {
-    for item in &page.items {
-        match item {
-            Item::Document(document) => digest.row(&document.data),
-            Item::Selected { data, .. } => {
-                let Selected { id, created_at } = serde_json::from_slice(data)?;
-                digest.covered(created_at, &id);
-            }
-        }
+/// Time and identity of a row, as values.
+fn columns(row: Selected<'_>) -> Outcome<(i64, Ulid)> {
+    match (row.value(0).as_deref(), row.value(1).as_deref()) {
+        (Some(Value::Int(created_at)), Some(Value::Ulid(id))) => Ok((*created_at, *id)),
+        _ => Err("a covering list lacks a column".into()),
     }
-    Ok(())
 }

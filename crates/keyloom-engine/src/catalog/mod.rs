@@ -301,7 +301,7 @@ impl Path {
     }
 
     /// What stands behind the head of a stored key.
-    fn packed<'k>(&self, key: &'k [u8]) -> Result<&'k [u8], Error> {
+    pub(crate) fn packed<'k>(&self, key: &'k [u8]) -> Result<&'k [u8], Error> {
         let (head, packed) = Head::read(key).map_err(|error| self.damaged(key, &error))?;
         if head != self.head {
             return Err(self.damaged(key, &"it stands under another template"));

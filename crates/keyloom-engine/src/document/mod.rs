@@ -8,7 +8,7 @@ mod record;
 pub(crate) use head::{HeadRecord, Tombstone};
 pub(crate) use keys::{KeySet, document_key, document_keys, index_key_of, path_keys};
 pub(crate) use members::{Members, place_of};
-pub(crate) use record::{Facts, FieldValue, Record, raw_elements, raw_text};
+pub(crate) use record::{Facts, FieldValue, Record, raw_elements, raw_text, single_value};
 
 use crate::error::Error;
 

@@ -150,6 +150,14 @@ pub(crate) fn raw_text(raw: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
+/// The value of a kind as a document has it, where a key may fold it; `None` if it is not of it.
+pub(crate) fn single_value(kind: &Kind, raw: &str) -> Option<Value> {
+    match kind {
+        Kind::Name => raw_text(raw).map(|text| Value::Text(text.into_owned())),
+        kind => read_scalar(kind, raw).ok(),
+    }
+}
+
 /// The elements of a JSON array as they were written.
 pub(crate) fn raw_elements(raw: &str) -> Result<Vec<&RawValue>, String> {
     let elements: Vec<&RawValue> =

@@ -28,32 +28,14 @@ impl<'k> Elements<'k> {
     /// Splits a stored key of `path`; its bytes were written by this program, so what does not fit
     /// is damage.
     pub(crate) fn of(path: &Path, key: &'k [u8]) -> Result<Elements<'k>, Error> {
-        Elements::of_packed(path, packed(key))
-    }
-
-    /// The same for what stands behind the head of a key.
-    pub(crate) fn of_packed(path: &Path, packed: &'k [u8]) -> Result<Elements<'k>, Error> {
         let mut elements = Elements::default();
-        elements.split(path, 0, packed).ok_or_else(|| misfit(path, packed))?;
+        elements.split(path, packed(key)).ok_or_else(|| misfit(path, key))?;
         Ok(elements)
     }
 
-    /// Takes the elements of another key, without the components before the first of interest,
-    /// which begins at this byte.
-    pub(crate) fn read(
-        &mut self,
-        path: &Path,
-        key: &'k [u8],
-        (component, byte): (usize, usize),
-    ) -> Result<(), Error> {
-        let rest = key.get(byte..).unwrap_or_default();
-        self.split(path, component, rest).ok_or_else(|| misfit(path, packed(key)))
-    }
-
-    fn split(&mut self, path: &Path, first: usize, packed: &'k [u8]) -> Option<()> {
+    fn split(&mut self, path: &Path, packed: &'k [u8]) -> Option<()> {
         let mut rest = packed;
-        let components = path.template.components().get(first..)?;
-        for (slot, component) in self.slices.get_mut(first..)?.iter_mut().zip(components) {
+        for (slot, component) in self.slices.iter_mut().zip(path.template.components()) {
             let (element, tail) = rest.split_at_checked(element_len(rest, component.order)?)?;
             *slot = element;
             rest = tail;
@@ -105,7 +87,7 @@ pub(crate) fn document_key_of(
 /// How many bytes at the end of every key of an index are the components of the document key as
 /// they are, if so. Those of a fixed length are found there without a walk through what stands
 /// before them.
-pub(crate) fn identity_bytes_at_the_end(collection: &Collection, index: &Index) -> Option<usize> {
+fn identity_bytes_at_the_end(collection: &Collection, index: &Index) -> Option<usize> {
     let own = collection.key.template.components();
     let held = index.path.template.components();
     let (_, last) = held.split_at_checked(held.len().checked_sub(own.len())?)?;
@@ -119,7 +101,7 @@ pub(crate) fn identity_bytes_at_the_end(collection: &Collection, index: &Index) 
 }
 
 /// The last bytes of a key, but nothing of its head.
-pub(crate) fn end_of(key: &[u8], bytes: usize) -> Option<&[u8]> {
+fn end_of(key: &[u8], bytes: usize) -> Option<&[u8]> {
     let start = key.len().checked_sub(bytes)?;
     key.get(start.max(Head::BYTES)..)
 }
@@ -129,8 +111,9 @@ fn packed(key: &[u8]) -> &[u8] {
     key.get(Head::BYTES..).unwrap_or_default()
 }
 
-fn misfit(path: &Path, packed: &[u8]) -> Error {
-    let shown = packed.escape_ascii();
+/// That what is stored, all of it or behind its head, is not what a path writes.
+pub(super) fn misfit(path: &Path, stored: &[u8]) -> Error {
+    let shown = stored.escape_ascii();
     Error::corrupt(format!("key {shown} of `{}` does not fit it", path.name))
 }
 

@@ -2,47 +2,48 @@
 //!
 //! I1: What is selected from keys alone equals what would be selected from the document.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use keyloom_key::{Component, Head, Value};
-use serde::Serialize;
 
-use super::Item;
+use super::Items;
 use super::candidate::Candidate;
 use super::course::Stretch;
-use super::element::{Elements, document_key_of, end_of, identity_bytes_at_the_end};
+use super::element::{element_len, misfit};
 use super::plan::Plan;
+use super::selected::{Held, Selection, Shape};
 use super::stream::Hit;
-use crate::catalog::{Collection, Source};
+use crate::catalog::{Collection, Path, Source};
 use crate::document::{Document, HeadRecord, Members};
 use crate::error::Error;
 
-/// The bytes that most selections have room in.
-const OBJECT_BYTES_USUAL: usize = 128;
-
 /// The results of a page.
 pub(super) fn items(
-    collection: &Collection,
+    collection: &Arc<Collection>,
     plan: &Plan,
     hits: Vec<Hit>,
-) -> Result<Vec<Item>, Error> {
+) -> Result<Items, Error> {
     let Some(select) = &plan.course.select else {
-        return hits.into_iter().map(|hit| document(collection, hit).map(Item::Document)).collect();
+        return documents(collection, hits).map(Items::Documents);
     };
-    // Where each field is found in a key is the same for all keys of a range.
-    let covers: Vec<Cover<'_>> = match plan.covering {
-        true => plan.course.stretches.iter().map(|it| Cover::new(collection, it, select)).collect(),
-        false => Vec::new(),
-    };
-    let mut items = Vec::with_capacity(hits.len());
-    let mut elements = Elements::default();
-    for hit in &hits {
-        items.push(match covers.get(hit.stretch) {
-            Some(cover) => cover.item(collection, hit, &mut elements)?,
-            None => selected(collection, select, hit)?,
-        });
+    if !plan.covering {
+        let shapes = vec![document_shape(collection, select)];
+        let mut rows = Selection::with_capacity(collection, select, shapes, hits.len());
+        for hit in &hits {
+            add_row(collection, select, hit, &mut rows)?;
+        }
+        return Ok(Items::Selected(rows));
     }
-    Ok(items)
+    // Where each field is found in a key is the same for all keys of a range.
+    let covers = plan.course.stretches.iter().enumerate();
+    let covers = covers.map(|stretch| Cover::new(collection, stretch, select));
+    let (covers, shapes): (Vec<Cover<'_>>, Vec<Shape>) = covers.unzip();
+    let mut rows = Selection::with_capacity(collection, select, shapes, hits.len());
+    for hit in &hits {
+        let cover = covers.get(hit.stretch).expect("a stream counts the ranges of its course");
+        cover.add_row(hit, &mut rows)?;
+    }
+    Ok(Items::Selected(rows))
 }
 
 /// Whole documents.
@@ -54,189 +55,198 @@ fn document(collection: &Collection, hit: Hit) -> Result<Document, Error> {
     Document::stored(collection.key.respell(&hit.document)?, hit.value)
 }
 
+/// What [`add_row`] adds: the components of the key, then times as values and all else as JSON.
+fn document_shape(collection: &Collection, select: &[Source]) -> Shape {
+    let key: Vec<usize> = (0..collection.key.sources.len()).collect();
+    let (mut values, mut json) = (key.len().., 0..);
+    let places = select.iter().filter_map(|source| match source {
+        Source::CreatedAt | Source::UpdatedAt => values.next().map(Held::Value),
+        Source::Field(_) | Source::Owner => json.next().map(Held::Json),
+    });
+    let fields = places.collect();
+    Shape { key, fields }
+}
+
 /// Selected members of a stored document.
-fn selected(collection: &Collection, select: &[Source], hit: &Hit) -> Result<Item, Error> {
-    let mut object = JsonObject::new();
+fn add_row(
+    collection: &Collection,
+    select: &[Source],
+    hit: &Hit,
+    rows: &mut Selection,
+) -> Result<(), Error> {
     let head = HeadRecord::decode(&hit.value)?;
     let members = Members::parse(head.data)?;
-    let millis = |time: u64| Value::Int(i64::try_from(time).unwrap_or(i64::MAX));
+    let values = rows.begin_row(0);
+    values.extend(collection.key.unpack(&hit.document)?);
+    values.extend(select.iter().filter_map(|source| {
+        let millis = match source {
+            Source::CreatedAt => head.created_at(),
+            Source::UpdatedAt => head.updated_at(),
+            Source::Field(_) | Source::Owner => return None,
+        };
+        Some(Value::Int(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }));
     for source in select {
-        let name = MemberName::new(collection.source_name(*source));
         match source {
-            Source::Field(_) => object.add_raw(&name, members.get(name.plain)),
-            Source::CreatedAt => object.add(&name, &millis(head.created_at())),
-            Source::UpdatedAt => object.add(&name, &millis(head.updated_at())),
+            Source::Field(_) => rows.add_json(members.get(collection.source_name(*source))),
             Source::Owner => {
-                if let Some(owner) = head.owner {
-                    object.add(&name, &Value::Text(owner.to_owned()));
-                }
+                let owner = head.owner.map(|owner| serde_json::Value::from(owner).to_string());
+                rows.add_json(owner.as_deref());
             }
+            Source::CreatedAt | Source::UpdatedAt => {}
         }
     }
-    let key = collection.key.respell(&hit.document)?;
-    Ok(Item::Selected { key, data: object.finish() })
+    Ok(())
 }
 
 /// How the selected fields are had from the keys of one range.
 struct Cover<'c> {
-    candidate: Candidate<'c>,
-    fields: Vec<(MemberName<'c>, Held<'c>)>,
-    /// How many bytes at the end of a key name its document, if they do.
-    identity_bytes: Option<usize>,
-    /// The first component that is looked at, and where it begins.
-    first: (usize, usize),
+    /// Of the range among those of its course, and of the shape of its rows.
+    number: usize,
+    /// Through the index key, or through a claim and the document key that it holds.
+    walks: Vec<Walk<'c>>,
+    /// The fields that stand in the value of the index key.
+    included: Vec<&'c str>,
 }
 
-/// Where a field is.
-enum Held<'c> {
-    /// In the value of the index key.
-    Included,
-    /// In a component of the key.
-    Key(usize, &'c Component),
-    /// In a component of the document key.
-    DocumentKey(usize, &'c Component),
+/// Through packed components, all those from one of them on.
+struct Walk<'c> {
+    path: &'c Path,
+    part: Part,
+    /// Where the first component begins.
+    from: usize,
+    /// The components, and whether the value of each is taken.
+    steps: Vec<(&'c Component, Step)>,
+}
+
+/// What is done with a component.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Take,
+    Pass,
+}
+
+/// Which bytes of a stored key are walked through.
+enum Part {
+    Key,
+    Value,
+}
+
+/// What holds a selected field.
+#[derive(PartialEq, Eq)]
+enum Home {
+    /// The value of the index key, at this place among what is included.
+    Included(usize),
+    /// A component of the path.
+    Path(usize),
+    /// A component of the document key, which a claim holds.
+    Document(usize),
 }
 
 impl<'c> Cover<'c> {
-    fn new(collection: &'c Collection, stretch: &Stretch, select: &[Source]) -> Cover<'c> {
+    fn new(
+        collection: &'c Collection,
+        (number, stretch): (usize, &Stretch),
+        select: &[Source],
+    ) -> (Cover<'c>, Shape) {
         let candidate = Candidate::of(collection, stretch.at)
             .expect("a plan is run with the collection that it was made for");
-        let held = |source: &Source| {
-            let included = matches!((candidate.index, source), (Some(index), Source::Field(field))
-                if index.include.contains(field));
-            if included {
-                return Some(Held::Included);
-            }
-            let components = candidate.path.template.components();
-            let own = candidate.place_of(*source).and_then(|it| Some((it, components.get(it)?)));
-            let key = collection.key.template.components().iter().zip(&collection.key.sources);
-            own.map(|(place, component)| Held::Key(place, component)).or_else(|| {
-                let mut places = key.enumerate().filter(|(_, (_, filled))| *filled == source);
-                places.next().map(|(place, (component, _))| Held::DocumentKey(place, component))
+        let mut included = Vec::new();
+        let homes: Vec<Home> = select
+            .iter()
+            .map(|source| match (candidate.index, source) {
+                (Some(index), Source::Field(field)) if index.include.contains(field) => {
+                    included.push(collection.source_name(*source));
+                    Home::Included(included.len() - 1)
+                }
+                _ => home(collection, &candidate, *source),
             })
-        };
-        let name = |source: &Source| MemberName::new(collection.source_name(*source));
-        let field = |source: &Source| Some((name(source), held(source)?));
-        let fields: Vec<_> = select.iter().filter_map(field).collect();
-        let is_bound =
-            |held: &Held<'_>| matches!(held, Held::Key(place, _) if *place < stretch.bound());
-        // What is bound is the same in all keys of the range: only who selects it looks at it.
-        let first = match fields.iter().any(|(_, held)| is_bound(held)) {
+            .collect();
+        let key_from = candidate.index.map_or(&[][..], |index| &index.key_from);
+        let is_taken = |place| key_from.contains(&place) || homes.contains(&Home::Path(place));
+        // What is bound is the same in all keys of the range: only who takes it looks at it.
+        let first = match (0..stretch.bound()).any(is_taken) {
             true => (0, Head::BYTES),
             false => (stretch.bound(), stretch.bound_bytes),
         };
-        let index = candidate.index;
-        let identity_bytes = index.and_then(|index| identity_bytes_at_the_end(collection, index));
-        Cover { candidate, fields, identity_bytes, first }
+        let own = Walk::new(candidate.path, Part::Key, first, is_taken);
+        let values_of_own = own.values();
+        let value = |place: usize| (0..place).filter(|place| is_taken(*place)).count();
+        let key = match candidate.index {
+            Some(_) => key_from.iter().map(|place| value(*place)).collect(),
+            None => (values_of_own..).take(collection.key.sources.len()).collect(),
+        };
+        let held = |home: &Home| match *home {
+            Home::Included(place) => Held::Json(place),
+            Home::Path(place) => Held::Value(value(place)),
+            Home::Document(place) => Held::Value(values_of_own + place),
+        };
+        let fields = homes.iter().map(held).collect();
+        let mut walks = vec![own];
+        if candidate.is_claim() {
+            walks.push(Walk::new(&collection.key, Part::Value, (0, 0), |_| true));
+        }
+        (Cover { number, walks, included }, Shape { key, fields })
     }
 
-    /// Selected members from the key alone; `own` is room for its elements.
-    fn item<'h>(
-        &self,
-        collection: &Collection,
-        hit: &'h Hit,
-        own: &mut Elements<'h>,
-    ) -> Result<Item, Error> {
-        let document = match self.identity_bytes.and_then(|bytes| end_of(&hit.key, bytes)) {
-            Some(identity) => Cow::Borrowed(identity),
-            None => {
-                let key = document_key_of(collection, &self.candidate, &hit.key, &hit.value)?;
-                Cow::Owned(key.get(Head::BYTES..).unwrap_or_default().to_vec())
+    /// Selected fields from what is stored under a key alone.
+    fn add_row(&self, hit: &Hit, rows: &mut Selection) -> Result<(), Error> {
+        let values = rows.begin_row(self.number);
+        for walk in &self.walks {
+            walk.run(hit, values)?;
+        }
+        if !self.included.is_empty() {
+            let members = Members::parse(&hit.value)?;
+            for name in &self.included {
+                rows.add_json(members.get(name));
             }
+        }
+        Ok(())
+    }
+}
+
+/// What holds a field that is not included.
+fn home(collection: &Collection, candidate: &Candidate<'_>, source: Source) -> Home {
+    match candidate.place_of(source) {
+        Some(place) => Home::Path(place),
+        None => {
+            let place = collection.key.sources.iter().position(|filled| *filled == source);
+            Home::Document(place.expect("a path that covers holds what is selected"))
+        }
+    }
+}
+
+impl<'c> Walk<'c> {
+    fn new(
+        path: &'c Path,
+        part: Part,
+        (first, from): (usize, usize),
+        is_taken: impl Fn(usize) -> bool,
+    ) -> Walk<'c> {
+        let step = |place| if is_taken(place) { Step::Take } else { Step::Pass };
+        let components = path.template.components().iter().enumerate().skip(first);
+        let steps = components.map(|(place, component)| (component, step(place))).collect();
+        Walk { path, part, from, steps }
+    }
+
+    /// How many values it takes.
+    fn values(&self) -> usize {
+        self.steps.iter().filter(|(_, step)| *step == Step::Take).count()
+    }
+
+    fn run(&self, hit: &Hit, values: &mut Vec<Value>) -> Result<(), Error> {
+        let bytes = match self.part {
+            Part::Key => &hit.key,
+            Part::Value => &hit.value,
         };
-        let mut object = JsonObject::new();
-        let included = match self.candidate.index {
-            Some(index) if !index.include.is_empty() => Some(Members::parse(&hit.value)?),
-            _ => None,
-        };
-        own.read(self.candidate.path, &hit.key, self.first)?;
-        for (name, held) in &self.fields {
-            let (component, element) = match held {
-                Held::Included => {
-                    let raw = included.as_ref().and_then(|members| members.get(name.plain));
-                    object.add_raw(name, raw);
-                    continue;
-                }
-                Held::Key(place, component) => (component, own.get(*place)),
-                Held::DocumentKey(place, component) => {
-                    (component, Elements::of_packed(&collection.key, &document)?.get(*place))
-                }
+        let mut rest = bytes.get(self.from..).unwrap_or_default();
+        for (component, step) in &self.steps {
+            let behind = match step {
+                Step::Take => component.unpack_into(rest, values),
+                Step::Pass => element_len(rest, component.order).and_then(|len| rest.get(len..)),
             };
-            let value = component.unpack(element).map_err(|e| Error::corrupt(e.to_string()))?;
-            object.add(name, &value);
+            rest = behind.ok_or_else(|| misfit(self.path, bytes))?;
         }
-        let key = collection.key.respell_packed(&document)?;
-        Ok(Item::Selected { key, data: object.finish() })
+        if rest.is_empty() { Ok(()) } else { Err(misfit(self.path, bytes)) }
     }
-}
-
-/// The name of a member, and how it is written in JSON behind another one.
-struct MemberName<'c> {
-    plain: &'c str,
-    spelled: Vec<u8>,
-}
-
-impl<'c> MemberName<'c> {
-    fn new(plain: &'c str) -> MemberName<'c> {
-        let mut spelled = Vec::with_capacity(plain.len() + 4);
-        spelled.push(b',');
-        write_json(plain, &mut spelled);
-        spelled.push(b':');
-        MemberName { plain, spelled }
-    }
-}
-
-/// A JSON object that is written member by member.
-struct JsonObject {
-    bytes: Vec<u8>,
-}
-
-impl JsonObject {
-    fn new() -> JsonObject {
-        JsonObject { bytes: Vec::with_capacity(OBJECT_BYTES_USUAL) }
-    }
-
-    /// Adds a member with a value of a key.
-    fn add(&mut self, name: &MemberName<'_>, value: &Value) {
-        self.add_name(name);
-        let bytes = &mut self.bytes;
-        match value {
-            Value::Ulid(ulid) => {
-                bytes.push(b'"');
-                bytes.extend_from_slice(&ulid.characters());
-                bytes.push(b'"');
-            }
-            Value::Uuid(uuid) => write_json(&uuid.to_string(), bytes),
-            Value::Text(text) => write_json(text, bytes),
-            Value::Int(number) => write_json(number, bytes),
-            Value::Unsigned(number) => write_json(number, bytes),
-            Value::Bool(truth) => write_json(truth, bytes),
-        }
-    }
-
-    /// Adds a member with a value that is JSON already, if there is one.
-    fn add_raw(&mut self, name: &MemberName<'_>, raw: Option<&str>) {
-        if let Some(raw) = raw {
-            self.add_name(name);
-            self.bytes.extend_from_slice(raw.as_bytes());
-        }
-    }
-
-    fn add_name(&mut self, name: &MemberName<'_>) {
-        self.bytes.extend_from_slice(&name.spelled);
-    }
-
-    fn finish(mut self) -> Vec<u8> {
-        match self.bytes.first_mut() {
-            // No member stands before the first one.
-            Some(comma) => *comma = b'{',
-            None => self.bytes.push(b'{'),
-        }
-        self.bytes.push(b'}');
-        self.bytes
-    }
-}
-
-fn write_json<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) {
-    serde_json::to_writer(bytes, value).expect("a vector takes all that is written to it");
 }

@@ -25,10 +25,12 @@ mod keys;
 mod merge;
 mod plan;
 mod request;
+mod selected;
 mod stream;
 mod suggest;
 mod term;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -45,6 +47,7 @@ use crate::read::{document_count, told_count};
 
 pub use keys::{KeyPage, KeyQuery};
 pub use plan::{Plan, PlanRange, ScanNote};
+pub use selected::{Selected, Selection};
 
 pub(crate) use candidate::Candidate;
 pub(crate) use choose::plan;
@@ -127,27 +130,31 @@ pub enum Sort {
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The results, in order.
-    pub items: Vec<Item>,
-    /// Where the next page begins; `None` at the end. After a scan, what follows may be empty.
-    pub next: Option<String>,
+    pub items: Items,
     /// What the page has cost.
     pub cost: Cost,
     /// The plan that was run.
     pub plan: Plan,
+    /// Where the next page begins, and what seals it.
+    next: Option<(Position, [u8; 16])>,
+}
+
+/// The results of a page.
+#[derive(Clone, Debug)]
+pub enum Items {
+    /// Whole documents.
+    Documents(Vec<Document>),
+    /// The fields that were selected.
+    Selected(Selection),
 }
 
 /// One result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'p> {
     /// A whole document.
-    Document(Document),
+    Document(&'p Document),
     /// The selected fields of a document.
-    Selected {
-        /// The key of the document in text spelling.
-        key: String,
-        /// JSON object with the selected fields that the document has.
-        data: Vec<u8>,
-    },
+    Selected(Selected<'p>),
 }
 
 /// What an answer has cost.
@@ -184,20 +191,56 @@ pub struct Existence {
     pub plan: Plan,
 }
 
-impl Item {
-    /// The key of the document in text spelling.
-    pub fn key(&self) -> &str {
+impl Page {
+    /// Where the next page begins; `None` at the end. After a scan, what follows may be empty.
+    pub fn next(&self) -> Option<String> {
+        let (position, secret) = self.next.as_ref()?;
+        Some(write_cursor(secret, &self.plan, self.plan.collection(), position))
+    }
+}
+
+impl Items {
+    /// How many results there are.
+    pub fn len(&self) -> usize {
         match self {
-            Item::Document(document) => &document.key,
-            Item::Selected { key, .. } => key,
+            Items::Documents(documents) => documents.len(),
+            Items::Selected(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there is no result.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The result at this place.
+    pub fn get(&self, place: usize) -> Option<Item<'_>> {
+        match self {
+            Items::Documents(documents) => documents.get(place).map(Item::Document),
+            Items::Selected(rows) => rows.get(place).map(Item::Selected),
+        }
+    }
+
+    /// All results, in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Item<'_>> + Clone {
+        (0..self.len()).map(|place| self.get(place).expect("there are so many"))
+    }
+}
+
+impl<'p> Item<'p> {
+    /// The key of the document in text spelling.
+    pub fn key(&self) -> Cow<'p, str> {
+        match self {
+            Item::Document(document) => Cow::Borrowed(&document.key),
+            Item::Selected(selected) => Cow::Owned(selected.key()),
         }
     }
 
     /// The data, or what was selected of it: JSON.
-    pub fn data(&self) -> &[u8] {
+    pub fn data(&self) -> Cow<'p, [u8]> {
         match self {
-            Item::Document(document) => &document.data,
-            Item::Selected { data, .. } => data,
+            Item::Document(document) => Cow::Borrowed(&document.data),
+            Item::Selected(selected) => Cow::Owned(selected.data()),
         }
     }
 }
@@ -245,9 +288,9 @@ impl Engine {
         let found = read_page(&mut reader, &plan, request.limit, after).await?;
         Ok(Page {
             items: item::items(collection, &plan, found.hits)?,
-            next: found.next.map(|position| write_cursor(secret, &plan, collection, &position)),
             cost: reader.cost,
             plan,
+            next: found.next.map(|position| (position, *secret)),
         })
     }
 

@@ -134,6 +134,11 @@ impl Plan {
         self.course.probe.as_ref().map(|probe| probe.label.as_str())
     }
 
+    /// The collection that it is made for.
+    pub(super) fn collection(&self) -> &Collection {
+        &self.collection
+    }
+
     fn candidate(&self, stretch: &Stretch) -> Candidate<'_> {
         Candidate::of(&self.collection, stretch.at)
             .expect("a plan has the collection it is made for")

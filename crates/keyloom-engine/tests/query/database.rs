@@ -107,6 +107,12 @@ impl Database {
         block_on(self.engine.delete(&Actor::Local, collection, key, Precondition::Any)).unwrap();
     }
 
+    /// The data of a document, if it is there.
+    pub(crate) fn get(&self, collection: &str, key: &str) -> Option<Json> {
+        let found = block_on(self.engine.get(&Actor::Local, collection, key)).unwrap();
+        found.map(|document| serde_json::from_slice(&document.data).unwrap())
+    }
+
     /// A page, or why there is none.
     pub(crate) fn try_query(&self, collection: &str, query: &Json) -> Result<Page, Error> {
         self.store.reset();
@@ -133,7 +139,7 @@ impl Database {
         for _ in 0..1000 {
             let page = self.query(collection, &query);
             values.extend(page.items.iter().map(|item| value_of(item, field)));
-            match page.next {
+            match page.next() {
                 None => return values,
                 Some(next) => query["after"] = next.into(),
             }
@@ -254,8 +260,8 @@ fn read_test(name: &str, value: &Json) -> Test {
 }
 
 /// The value of a field of a result; null if it has none.
-pub(crate) fn value_of(item: &Item, field: &str) -> Json {
-    let data: Json = serde_json::from_slice(item.data()).unwrap();
+pub(crate) fn value_of(item: Item<'_>, field: &str) -> Json {
+    let data: Json = serde_json::from_slice(&item.data()).unwrap();
     data[field].clone()
 }
 

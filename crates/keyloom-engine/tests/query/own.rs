@@ -61,7 +61,7 @@ fn j31_an_index_that_leads_with_the_owner_answers_with_the_cost_of_the_result() 
     let page = query(&database, &user("ann"), &json!({"where": {"kind": "k"}})).unwrap();
     assert_eq!(ids(&page), (500..510).collect::<Vec<_>>());
     assert_eq!(page.plan.path(), "index:owned");
-    assert_eq!((page.cost.keys_read, page.next), (10, None));
+    assert_eq!((page.cost.keys_read, page.next()), (10, None));
     let counted = block_on(database.engine.count(&user("ann"), "notes", &read_query(&json!({}))));
     let counted = counted.unwrap();
     assert_eq!((counted.count, counted.cost.keys_read), (10, 10));
@@ -86,7 +86,7 @@ fn j31_without_such_an_index_pages_are_short_within_a_budget_and_lose_nothing() 
         assert_eq!(page.plan.scan().unwrap().filtered, ["@owner = \"ann\""]);
         seen.extend(ids(&page));
         pages += 1;
-        match page.next {
+        match page.next() {
             None => break,
             Some(next) => asked["after"] = next.into(),
         }
@@ -124,7 +124,7 @@ fn j31_who_may_read_nothing_finds_nothing() {
     fill(&database, "ann", 0..3);
     let nobody = Actor::Anonymous;
     let page = query(&database, &nobody, &json!({"where": {"kind": "k"}})).unwrap();
-    assert_eq!((page.items.len(), page.next, page.cost.keys_read), (0, None, 0));
+    assert_eq!((page.items.len(), page.next(), page.cost.keys_read), (0, None, 0));
     let asked = read_query(&json!({}));
     assert_eq!(block_on(database.engine.count(&nobody, "notes", &asked)).unwrap().count, 0);
     assert!(!block_on(database.engine.exists(&nobody, "notes", &asked)).unwrap().exists);
@@ -206,7 +206,7 @@ fn a_cursor_of_one_caller_is_refused_for_another() {
     let database = notes("");
     fill(&database, "ann", 0..5);
     let asked = json!({"where": {"kind": "k"}, "limit": 2});
-    let next = query(&database, &user("ann"), &asked).unwrap().next.unwrap();
+    let next = query(&database, &user("ann"), &asked).unwrap().next().unwrap();
     let mut follow = asked.clone();
     follow["after"] = next.into();
     assert_eq!(ids(&query(&database, &user("ann"), &follow).unwrap()), [2, 3]);

@@ -6,7 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use keyloom_engine::{Error, Page};
+use keyloom_engine::{Error, Items, Page, Selection};
+use keyloom_key::Value;
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
@@ -287,7 +288,7 @@ fn served(database: &Database, case: &Case) -> Option<Vec<Page>> {
     loop {
         match database.try_query("docs", &query) {
             Ok(page) => {
-                let next = page.next.clone();
+                let next = page.next().clone();
                 pages.push(page);
                 match next {
                     None => return Some(pages),
@@ -336,6 +337,24 @@ fn check_order(query: &Json, documents: &[&Json]) {
     assert!(documents.is_sorted_by(in_order), "{query}: {documents:?}");
 }
 
+/// Values are what the JSON of their row says; what is no single value is none.
+fn check_values(rows: &Selection) {
+    for row in rows.iter() {
+        let data: Json = serde_json::from_slice(&row.data()).unwrap();
+        for (place, name) in rows.fields().enumerate() {
+            let value = row.value(place).map(|value| match value.into_owned() {
+                Value::Text(text) => json!(text),
+                Value::Int(number) => json!(number),
+                Value::Unsigned(number) => json!(number),
+                other => panic!("no field is of the kind of {other:?}"),
+            });
+            let expected = data.get(name).filter(|json| !json.is_array());
+            assert_eq!(value.as_ref(), expected, "{name} of {data}");
+        }
+        assert_eq!(row.value(rows.fields().len()), None);
+    }
+}
+
 fn check(case: &Case) -> bool {
     let database = Database::open(&schema(case, &[]));
     for document in &case.documents {
@@ -344,7 +363,7 @@ fn check(case: &Case) -> bool {
     let expected = expected(case);
     let Some(pages) = served(&database, case) else { return false };
     let by_id = |id: &Json| case.documents.iter().find(|document| document["id"] == *id).unwrap();
-    let items = pages.iter().flat_map(|page| &page.items);
+    let items = pages.iter().flat_map(|page| page.items.iter());
     let found: Vec<&Json> = items.clone().map(|item| by_id(&value_of(item, "id"))).collect();
     for (item, document) in items.zip(&found) {
         if let Some(select) = case.query["select"].as_array() {
@@ -352,6 +371,14 @@ fn check(case: &Case) -> bool {
                 assert_eq!(value_of(item, field), document[field], "{}", pages[0].plan);
             }
         }
+        let stored = database.get("docs", &item.key());
+        assert_eq!(stored.as_ref(), Some(*document), "{}", pages[0].plan);
+    }
+    for rows in pages.iter().filter_map(|page| match &page.items {
+        Items::Documents(_) => None,
+        Items::Selected(rows) => Some(rows),
+    }) {
+        check_values(rows);
     }
     check_order(&case.query, &found);
     let plain =
@@ -439,7 +466,7 @@ proptest! {
     fn a_changed_cursor_is_refused(place: usize, flip in 1_u8..=127) {
         let database = three_pages();
         let query = json!({"order": "-b", "limit": 3});
-        let next = database.query("docs", &query).next.unwrap();
+        let next = database.query("docs", &query).next().unwrap();
         let mut changed = next.clone().into_bytes();
         let place = place % changed.len();
         changed[place] ^= flip;
@@ -469,7 +496,7 @@ fn three_pages() -> Database {
 #[test]
 fn a_cursor_of_another_query_is_refused_and_one_of_another_limit_is_not() {
     let database = three_pages();
-    let next = database.query("docs", &json!({"order": "-b", "limit": 3})).next.unwrap();
+    let next = database.query("docs", &json!({"order": "-b", "limit": 3})).next().unwrap();
     for other in [
         json!({"order": "b", "limit": 3, "after": next}),
         json!({"limit": 3, "after": next}),
@@ -487,10 +514,10 @@ fn j24_a_cursor_survives_that_its_document_is_deleted_or_moves() {
     let database = three_pages();
     let query = json!({"order": "b", "limit": 3});
     let page = database.query("docs", &query);
-    assert_eq!(value_of(&page.items[2], "id"), 2);
+    assert_eq!(value_of(page.items.get(2).unwrap(), "id"), 2);
     database.delete("docs", "k:2");
     database.patch("docs", "k:1", &json!({"b": 100}));
-    let rest = json!({"order": "b", "after": page.next});
+    let rest = json!({"order": "b", "after": page.next()});
     let found: Vec<Json> = database.values("docs", &rest, "id");
     assert_eq!(found, [3, 4, 5, 6, 7, 8, 1]);
 }

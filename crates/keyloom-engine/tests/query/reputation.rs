@@ -1,6 +1,6 @@
 //! Queries over users, tags, votes and reputations, and the lists that replace the old ones.
 
-use keyloom_engine::{Item, List};
+use keyloom_engine::{Items, List};
 use serde_json::{Value as Json, json};
 
 use crate::database::{Database, ulid, value_of};
@@ -44,14 +44,14 @@ fn votes() -> Database {
 /// What a plain filter over all votes finds.
 fn expected(database: &Database, holds: impl Fn(&Json) -> bool) -> Vec<Json> {
     let page = database.query("votes", &json!({"limit": 1000}));
-    let all = page.items.iter().map(|item| serde_json::from_slice(item.data()).unwrap());
+    let all = page.items.iter().map(|item| serde_json::from_slice(&item.data()).unwrap());
     let mut found: Vec<Json> =
         all.filter(|vote| holds(vote)).map(|vote| vote["vote_key"].clone()).collect();
     found.sort_by_key(Json::to_string);
     found
 }
 
-fn keys(items: &[Item]) -> Vec<Json> {
+fn keys(items: &Items) -> Vec<Json> {
     let mut found: Vec<Json> = items.iter().map(|item| value_of(item, "vote_key")).collect();
     found.sort_by_key(Json::to_string);
     found
@@ -62,9 +62,9 @@ fn r01_a_name_is_found_however_it_is_written() {
     let database = votes();
     for name in ["johndoe", "JOHNDOE", "JohnDoe"] {
         let page = database.query("users", &json!({"where": {"username": name}}));
-        assert_eq!(value_of(&page.items[0], "username"), "JohnDoe");
+        assert_eq!(value_of(page.items.get(0).unwrap(), "username"), "JohnDoe");
         assert_eq!(page.plan.path(), "unique:username");
-        assert!(page.items[0].key().ends_with("usrName_johndoe_"));
+        assert!(page.items.get(0).unwrap().key().ends_with("usrName_johndoe_"));
     }
 }
 

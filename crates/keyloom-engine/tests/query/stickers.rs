@@ -56,7 +56,7 @@ fn s05_a_file_that_two_authors_tagged_comes_once() {
     let mut query = search("reuse");
     query["order"] = "-value".into();
     let page = database.query("sticker_tags", &query);
-    assert_eq!(crate::database::value_of(&page.items[0], "value"), "reuse 2");
+    assert_eq!(crate::database::value_of(page.items.get(0).unwrap(), "value"), "reuse 2");
     assert_eq!(page.items.len(), 1);
     assert_eq!(page.plan.probe(), Some("index:file_value"));
     assert_eq!(database.count("sticker_tags", &search("reuse")).count, 1);

@@ -10,7 +10,7 @@ use std::hash::Hasher as _;
 use siphasher::sip::SipHasher24;
 
 use super::element;
-use super::error::{DecodeError, PackError};
+use super::error::PackError;
 use crate::value::{Kind, Value};
 
 /// One typed part of a template.
@@ -87,9 +87,11 @@ impl Component {
         }
     }
 
-    /// Reads the element of this component at the beginning of packed bytes.
-    pub fn unpack(&self, packed: &[u8]) -> Result<Value, DecodeError> {
-        element::read(packed, self).map(|(value, _)| value)
+    /// Appends the value of this component at the beginning of packed bytes, if there is one, and
+    /// says what follows it there.
+    #[must_use]
+    pub fn unpack_into<'p>(&self, packed: &'p [u8], values: &mut Vec<Value>) -> Option<&'p [u8]> {
+        element::read_into(packed, self, values)
     }
 
     /// Appends the element of a value, if a key may hold it here.

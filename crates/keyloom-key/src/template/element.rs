@@ -54,49 +54,74 @@ pub(super) fn read<'p>(
     packed: &'p [u8],
     component: &Component,
 ) -> Result<(Value, &'p [u8]), DecodeError> {
-    let kind = component.stored();
-    let Some((value, rest)) = split(packed, kind, component.order) else {
-        return Err(problem(packed, component));
-    };
-    // A whole number, truth or identity that was decoded as its kind is of that kind.
-    if kind.is_text() || component.cut != Cut::Whole {
+    let (value, rest) =
+        split(packed, component, |value| value).ok_or_else(|| problem(packed, component))?;
+    if is_checked(component) {
         component.check(&value).map_err(DecodeError::Value)?;
     }
     Ok((value, rest))
 }
 
-/// The value that packed bytes begin with, and what follows it. Why there is none, is for
-/// [`problem`] to say.
-fn split<'p>(packed: &'p [u8], kind: &Kind, order: Order) -> Option<(Value, &'p [u8])> {
-    let mask = mask(order);
-    Some(match kind {
+/// Splits the element of a component off packed bytes, appends its value, and says what follows.
+pub(super) fn read_into<'p>(
+    packed: &'p [u8],
+    component: &Component,
+    values: &mut Vec<Value>,
+) -> Option<&'p [u8]> {
+    let ((), rest) = split(packed, component, |value| values.push(value))?;
+    if is_checked(component) {
+        component.check(values.last()?).ok()?;
+    }
+    Some(rest)
+}
+
+/// A whole number, truth or identity that was decoded as its kind is of that kind.
+fn is_checked(component: &Component) -> bool {
+    component.stored().is_text() || component.cut != Cut::Whole
+}
+
+/// What becomes of the value that packed bytes begin with, and what follows it. Why there is none,
+/// is for [`problem`] to say. Each kind hands its value over by itself, so that it is written once,
+/// where it is wanted.
+#[inline]
+fn split<'p, R>(
+    packed: &'p [u8],
+    component: &Component,
+    mut take: impl FnMut(Value) -> R,
+) -> Option<(R, &'p [u8])> {
+    let mask = mask(component.order);
+    Some(match component.stored() {
         Kind::Ulid => {
             let (bytes, rest) = split_identity(packed, mask)?;
-            (Value::Ulid(Ulid::from_bytes(bytes)), rest)
+            (take(Value::Ulid(Ulid::from_bytes(bytes))), rest)
         }
         Kind::Uuid => {
             let (bytes, rest) = split_identity(packed, mask)?;
-            (Value::Uuid(Uuid::from_bytes(bytes).ok()?), rest)
+            (take(Value::Uuid(Uuid::from_bytes(bytes).ok()?)), rest)
         }
         Kind::Millis | Kind::I64 => {
-            let (number, rest) = split_int(packed, mask)?;
-            (Value::Int(number.try_into().ok()?), rest)
+            let (sign, magnitude, rest) = split_int(packed, mask)?;
+            let number = match sign {
+                Sign::Positive => i64::try_from(magnitude).ok()?,
+                Sign::Negative => 0_i64.checked_sub_unsigned(magnitude)?,
+            };
+            (take(Value::Int(number)), rest)
         }
-        Kind::U64 => {
-            let (number, rest) = split_int(packed, mask)?;
-            (Value::Unsigned(number.try_into().ok()?), rest)
-        }
+        Kind::U64 => match split_int(packed, mask)? {
+            (Sign::Positive, magnitude, rest) => (take(Value::Unsigned(magnitude)), rest),
+            (Sign::Negative, ..) => return None,
+        },
         Kind::Bool => {
             let (code, rest) = packed.split_first()?;
             match code ^ mask {
-                FALSE => (Value::Bool(false), rest),
-                TRUE => (Value::Bool(true), rest),
+                FALSE => (take(Value::Bool(false)), rest),
+                TRUE => (take(Value::Bool(true)), rest),
                 _ => return None,
             }
         }
         Kind::Name | Kind::Id | Kind::Text | Kind::Enum(_) => {
             let (text, rest) = split_text(packed, mask)?;
-            (Value::Text(text), rest)
+            (take(Value::Text(text)), rest)
         }
     })
 }
@@ -108,20 +133,34 @@ fn split_identity(packed: &[u8], mask: u8) -> Option<([u8; 16], &[u8])> {
     (code ^ mask == UUID).then_some((bits.to_ne_bytes(), rest))
 }
 
+/// On which side of zero a number lies; zero is positive.
+enum Sign {
+    Positive,
+    Negative,
+}
+
 /// The number; none if it is written with more bytes than it needs.
-fn split_int(packed: &[u8], mask: u8) -> Option<(i128, &[u8])> {
+fn split_int(packed: &[u8], mask: u8) -> Option<(Sign, u64, &[u8])> {
     let (first, behind) = packed.split_first()?;
     let code = first ^ mask;
-    let (body, rest) = behind.split_at_checked(int_bytes(code)?)?;
-    let append = |number: u64, byte: &u8| (number << 8) | u64::from(byte ^ mask);
-    let magnitude = body.iter().fold(0, append);
-    let first = body.first().map(|byte| byte ^ mask);
-    if code >= INT_ZERO {
-        return (first != Some(0x00)).then_some((i128::from(magnitude), rest));
+    let bytes = int_bytes(code)?;
+    let (body, rest) = behind.split_at_checked(bytes)?;
+    if bytes == 0 {
+        return Some((Sign::Positive, 0, rest));
     }
-    // One's complement: with n bytes, minus one is n times FF.
-    let ones = u64::MAX >> (u64::BITS - 8 * u32::from(INT_ZERO - code));
-    (first != Some(0xFF)).then_some((i128::from(magnitude) - i128::from(ones), rest))
+    let bits = 8 * u32::from(code.abs_diff(INT_ZERO));
+    let written = match behind.first_chunk() {
+        // All bytes at once, with those that follow, which are dropped.
+        Some(bytes) => (u64::from_be_bytes(*bytes) ^ u64::from_ne_bytes([mask; 8])) >> (64 - bits),
+        None => body.iter().fold(0, |number, byte| (number << 8) | u64::from(byte ^ mask)),
+    };
+    let highest = written >> (bits - 8);
+    if code > INT_ZERO {
+        return (highest != 0x00).then_some((Sign::Positive, written, rest));
+    }
+    // One's complement: with n bytes, minus one is n times FF less one.
+    let magnitude = (u64::MAX >> (64 - bits)) - written;
+    (highest != 0xFF).then_some((Sign::Negative, magnitude, rest))
 }
 
 /// The text before the NUL that ends it.

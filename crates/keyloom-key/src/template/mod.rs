@@ -15,7 +15,7 @@ mod locate;
 mod span;
 mod spelling;
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ impl Template {
     }
 
     /// The text spelling of a key.
-    pub fn render(&self, values: &[Value]) -> Result<String, PackError> {
+    pub fn render<V: Borrow<Value>>(&self, values: &[V]) -> Result<String, PackError> {
         self.check(values)?;
         let mut text = String::with_capacity(2 * self.0.text.len());
         text.push_str(self.0.literal(0));
@@ -205,7 +205,7 @@ impl Template {
         Ok(())
     }
 
-    fn check(&self, values: &[Value]) -> Result<(), PackError> {
+    fn check<V: Borrow<Value>>(&self, values: &[V]) -> Result<(), PackError> {
         let expected = self.0.components.len();
         if values.len() != expected {
             return Err(PackError::WrongCount { expected, found: values.len() });
@@ -214,7 +214,7 @@ impl Template {
             .components
             .iter()
             .zip(values)
-            .try_for_each(|(component, value)| component.check(value))
+            .try_for_each(|(component, value)| component.check(value.borrow()))
     }
 
     fn strip_literal<'t>(
@@ -254,9 +254,9 @@ impl Parts {
     }
 
     /// Appends leading components, each with the literal that follows it.
-    fn spell(&self, values: &[Value], text: &mut String) {
+    fn spell<V: Borrow<Value>>(&self, values: &[V], text: &mut String) {
         for (index, (component, value)) in self.components.iter().zip(values).enumerate() {
-            spelling::write(component, self.separator(index), value, text);
+            spelling::write(component, self.separator(index), value.borrow(), text);
             text.push_str(self.literal(index + 1));
         }
     }
