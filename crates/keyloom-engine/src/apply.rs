@@ -438,7 +438,7 @@ pub(crate) async fn documents_page(
     };
     let options = ScanOptions { direction: Direction::Forward, limit: BACKFILL_DOCUMENTS };
     let mut scan = snapshot.scan(&KeyRange { from, to }, options).await?;
-    Ok(scan.next(BACKFILL_DOCUMENTS).await?)
+    Ok(scan.next(BACKFILL_DOCUMENTS).await?.into_iter().collect())
 }
 
 /// Adds the keys that a stored document has under paths that are being built.

@@ -41,7 +41,7 @@ pub use object::{
 };
 pub use query::{
     Cost, Counted, Existence, Filter, Item, Items, KeyPage, KeyQuery, OrderBy, Page, Plan,
-    PlanRange, Query, ScanNote, Selected, Selection, Sort, Test,
+    PlanRange, Query, ScanNote, Selected, Selection, Sort, Test, UnsealedCursor,
 };
 pub use system::{RealSystem, System};
 pub use token::{Identity, NewToken, Right, Role, Scopes, Secret, Token, TokenPage};

@@ -177,7 +177,7 @@ impl Engine {
         let options = ScanOptions { direction: Direction::Forward, limit: limit + 1 };
         let snapshot = self.store.snapshot().await?;
         let mut scan = snapshot.scan(&KeyRange { from, to }, options).await?;
-        let mut entries = scan.next(limit + 1).await?;
+        let mut entries: Vec<_> = scan.next(limit + 1).await?.into_iter().collect();
         let more = entries.len() > limit;
         entries.truncate(limit);
         let mut tokens = Vec::with_capacity(entries.len());

@@ -24,6 +24,19 @@ pub fn query(body: api::QueryBody) -> (Query, bool) {
     (query, explain)
 }
 
+/// The deletions of the documents that were found, as they were found.
+pub(crate) fn deletions(collection: &str, found: &engine::Items) -> Vec<engine::Operation> {
+    let engine::Items::Documents(found) = found else { return Vec::new() };
+    let deletion = |document: &engine::Document| engine::Operation {
+        collection: collection.to_owned(),
+        action: engine::Action::Delete {
+            key: document.key.clone(),
+            precondition: engine::Precondition::Version(document.version),
+        },
+    };
+    found.iter().map(deletion).collect()
+}
+
 /// A query from the parameters of an address.
 pub fn parameters(
     schema: &CollectionSchema,

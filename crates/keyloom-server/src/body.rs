@@ -21,7 +21,7 @@ pub(crate) fn document(document: &Document) -> Vec<u8> {
 /// The answer that is a page of a query.
 pub(crate) fn page(page: Page, explain: bool) -> Vec<u8> {
     let next = page.next();
-    let Page { items, cost, plan, .. } = page;
+    let Page { items, next: _, cost, plan } = page;
     let room = match &items {
         Items::Documents(documents) => room(documents.iter().map(|it| it.data.len())),
         // Few fields fit what is reckoned for the head of a document.

@@ -14,15 +14,16 @@ use std::sync::Arc;
 use keyloom_engine::schema::{CollectionSchema, Schema};
 use keyloom_engine::{
     Action, Actor, Change, CheckReport, CollectionInfo, Cost, Counted, Document, Engine,
-    EngineTally, Error, Existence, Feed, Identity, Items, KeyPage, KeyQuery, List, Listed,
-    NewToken, Operation, Page, Plan, Position, Precondition, Query, Repair, Retention, Right,
-    SchemaChange, Secret, SetReplacement, Token, TokenPage, WritePlan, Written,
+    EngineTally, Error, Existence, Feed, Identity, KeyPage, KeyQuery, List, Listed, NewToken,
+    Operation, Page, Plan, Position, Query, Repair, Retention, Right, SchemaChange, Secret,
+    SetReplacement, Token, TokenPage, WritePlan, Written,
 };
 use serde_json::Value as Json;
 use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, Semaphore};
 use tracing::Span;
 
+use crate::asked;
 use crate::functions::Functions;
 use crate::limits::{DELETE_ATTEMPTS, INVOCATIONS_MAX};
 use crate::metrics::Metrics;
@@ -279,15 +280,10 @@ impl Service {
             let actor = reading(caller, collection)?;
             let page = self.engine.query_writable(actor, collection, query).await?;
             trace(|| page.plan.path(), page.cost);
-            let operations: Vec<Operation> = match &page.items {
-                Items::Documents(found) => {
-                    found.iter().map(|it| deletion(collection, it)).collect()
-                }
-                Items::Selected(_) => Vec::new(),
-            };
+            let operations = asked::deletions(collection, &page.items);
             let found = DeletedMany {
                 deleted: operations.len(),
-                more: page.next().is_some(),
+                more: page.next.is_some(),
                 cost: page.cost,
             };
             if operations.is_empty() {
@@ -488,16 +484,5 @@ fn administering(caller: &Identity) -> Result<&Actor, Error> {
             "*",
             "only administrators do this, with a token that is for everything",
         )),
-    }
-}
-
-/// The deletion of a document as it was found.
-fn deletion(collection: &str, document: &Document) -> Operation {
-    Operation {
-        collection: collection.to_owned(),
-        action: Action::Delete {
-            key: document.key.clone(),
-            precondition: Precondition::Version(document.version),
-        },
     }
 }

@@ -18,7 +18,7 @@ pub fn document(document: engine::Document) -> Result<api::Document, Error> {
 /// A page, with its plan if that was asked for.
 pub fn page(page: engine::Page, explain: bool) -> Result<api::Page, Error> {
     let next = page.next();
-    let engine::Page { items, cost: spent, plan: run, .. } = page;
+    let engine::Page { items, next: _, cost: spent, plan: run } = page;
     let items = match items {
         engine::Items::Documents(documents) => {
             let item = |found| document(found).map(api::Item::Document);

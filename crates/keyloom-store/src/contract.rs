@@ -68,7 +68,7 @@ pub trait Snapshot: Send + Sync {
 #[async_trait]
 pub trait Scan: Send {
     /// The next page of at most `count` entries; an empty page is the end.
-    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError>;
+    async fn next(&mut self, count: usize) -> Result<Entries, StoreError>;
 }
 
 /// How a scan runs.
@@ -137,6 +137,80 @@ pub struct Entry {
     pub key: Vec<u8>,
     /// The value and its stamp.
     pub stored: Stored,
+}
+
+/// Entries in the order in which a scan yields them. Their keys lie in one piece of memory: most
+/// of what is scanned are keys, and each by itself would cost more than it holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Entries {
+    keys: Vec<u8>,
+    /// Where each key ends, and what is stored under it.
+    rows: Vec<(usize, Stored)>,
+}
+
+impl Entries {
+    /// No entries yet, with room for so many, and for usual keys.
+    pub fn with_capacity(entries: usize) -> Entries {
+        const KEY_BYTES_USUAL: usize = 80;
+        Entries {
+            keys: Vec::with_capacity(entries * KEY_BYTES_USUAL),
+            rows: Vec::with_capacity(entries),
+        }
+    }
+
+    /// Appends an entry.
+    pub fn push(&mut self, key: &[u8], stored: Stored) {
+        self.keys.extend_from_slice(key);
+        self.rows.push((self.keys.len(), stored));
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// All keys, and what is stored under them.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &Stored)> {
+        let mut from = 0;
+        self.rows.iter().map(move |(to, stored)| {
+            let key = self.keys.get(from..*to).unwrap_or_default();
+            from = *to;
+            (key, stored)
+        })
+    }
+
+    /// The keys, one behind the other, and of each where it ends and what is stored under it.
+    pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Stored)>) {
+        (self.keys, self.rows)
+    }
+}
+
+impl IntoIterator for Entries {
+    type Item = Entry;
+    type IntoIter = std::vec::IntoIter<Entry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let mut from = 0;
+        let entry = |(to, stored)| {
+            let key = self.keys.get(from..to).unwrap_or_default().to_vec();
+            from = to;
+            Entry { key, stored }
+        };
+        self.rows.into_iter().map(entry).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl<'k> FromIterator<(&'k [u8], Stored)> for Entries {
+    fn from_iter<I: IntoIterator<Item = (&'k [u8], Stored)>>(entries: I) -> Entries {
+        let mut found = Entries::default();
+        entries.into_iter().for_each(|(key, stored)| found.push(key, stored));
+        found
+    }
 }
 
 /// What a commit asks for: checks, then writes and changes.

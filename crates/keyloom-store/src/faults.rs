@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use async_trait::async_trait;
 
 use crate::{
-    Change, Commit, CommitOutcome, Entry, Feed, KeyRange, Limits, OrderedStore, Position, Scan,
+    Change, Commit, CommitOutcome, Entries, Feed, KeyRange, Limits, OrderedStore, Position, Scan,
     ScanOptions, Snapshot, StoreError, Stored, Tally,
 };
 
@@ -366,7 +366,7 @@ struct FaultScan {
 
 #[async_trait]
 impl Scan for FaultScan {
-    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+    async fn next(&mut self, count: usize) -> Result<Entries, StoreError> {
         let reply = self.plan.begin_read(Call::ScanNext)?;
         let page = self.inner.next(count).await?;
         self.plan.count_keys(page.len());

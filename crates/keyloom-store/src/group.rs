@@ -53,7 +53,7 @@ use crate::{
 use filter::Scan as FilterScan;
 use queue::{Answer, Queue, Rests, Waiting, Wake};
 use recent::Recent;
-use snapshot::{GroupSnapshot, page};
+use snapshot::{GroupSnapshot, each};
 use writer::Writer;
 
 pub use rows::Rows;
@@ -339,9 +339,11 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         let Published { view, .. } = &*self.shared.published()?;
         let from = rows::change_key(Position(first));
         let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
-        let found = page(&mut cursor, Direction::Forward, limit, |row, bytes| {
+        let mut found = Vec::new();
+        each(&mut cursor, Direction::Forward, limit, |row, bytes| {
             let (_, change) = rows::decode_value(bytes)?;
-            Ok(Change { position: rows::decode_change_key(row)?, bytes: change.to_vec() })
+            found.push(Change { position: rows::decode_change_key(row)?, bytes: change.to_vec() });
+            Ok(())
         })?;
         // Positions have no gaps here, so what is missing before the first one was trimmed (C6).
         let before = match found.first() {

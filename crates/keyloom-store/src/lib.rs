@@ -19,8 +19,8 @@ mod patience;
 pub mod record;
 
 pub use contract::{
-    Change, Check, Commit, CommitOutcome, Direction, Entry, Expect, Feed, Isolation, KeyRange,
-    Limits, OrderedStore, Position, Scan, ScanOptions, Sharing, Snapshot, Stamp, Stored, Tally,
-    Write,
+    Change, Check, Commit, CommitOutcome, Direction, Entries, Entry, Expect, Feed, Isolation,
+    KeyRange, Limits, OrderedStore, Position, Scan, ScanOptions, Sharing, Snapshot, Stamp, Stored,
+    Tally, Write,
 };
 pub use error::StoreError;

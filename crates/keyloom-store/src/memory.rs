@@ -16,7 +16,7 @@ use crate::batch::{Base, Batch, Tip};
 use crate::limits::{self, EMBEDDED};
 use crate::patience::wait_for;
 use crate::{
-    Change, Commit, CommitOutcome, Direction, Entry, Feed, KeyRange, Limits, OrderedStore,
+    Change, Commit, CommitOutcome, Direction, Entries, Feed, KeyRange, Limits, OrderedStore,
     Position, Scan, ScanOptions, Snapshot, Stamp, StoreError, Stored, Tally,
 };
 
@@ -304,31 +304,36 @@ struct MemoryScan {
 
 #[async_trait]
 impl Scan for MemoryScan {
-    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+    async fn next(&mut self, count: usize) -> Result<Entries, StoreError> {
         let count = count.min(self.left);
         if count == 0 {
-            return Ok(Vec::new());
+            return Ok(Entries::default());
         }
-        let page: Vec<Entry> = {
+        let page: Entries = {
             let state = self.view.shared.read();
             let keys = state.keys.range((self.from.clone(), self.to.clone()));
-            let visible = |(key, versions): (&Vec<u8>, &Versions)| {
-                let stored = versions.at(self.view.sequence)?.stored()?;
-                Some(Entry { key: key.clone(), stored })
-            };
+            let visible = |found| visible(found, self.view.sequence);
             match self.direction {
                 Direction::Forward => keys.filter_map(visible).take(count).collect(),
                 Direction::Reverse => keys.rev().filter_map(visible).take(count).collect(),
             }
         };
-        match (page.last(), self.direction) {
-            (Some(last), Direction::Forward) => self.from = Bound::Excluded(last.key.clone()),
-            (Some(last), Direction::Reverse) => self.to = Bound::Excluded(last.key.clone()),
+        match (page.iter().last(), self.direction) {
+            (Some((last, _)), Direction::Forward) => self.from = Bound::Excluded(last.to_vec()),
+            (Some((last, _)), Direction::Reverse) => self.to = Bound::Excluded(last.to_vec()),
             (None, _) => self.left = 0,
         }
         self.left = self.left.saturating_sub(page.len());
         Ok(page)
     }
+}
+
+/// A key with what a view with this number shows of it.
+fn visible<'s>(
+    (key, versions): (&'s Vec<u8>, &Versions),
+    sequence: u64,
+) -> Option<(&'s [u8], Stored)> {
+    Some((key, versions.at(sequence)?.stored()?))
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
              reads."
         }
         (Row::Read(_), _) => {
-            "Keyloom checks the checksum of every row, spells the key of every document, and \
-             reports the plan and its cost."
+            "Keyloom checks the checksum of every row, plans each query anew, and reports the plan \
+             and its cost."
         }
         (Row::Memory, _) => {
             "The caches of 512 MiB are full, and commits and memtables come on top of them."
@@ -49,8 +49,8 @@ pub(super) const fn behind_raw(row: Row) -> &'static str {
              that every key is free; the raw engine checks nothing."
         }
         Row::Read(_) => {
-            "Keyloom reads and plans the query, spells the key of every document, and reports the \
-             plan and its cost; the raw engine is handed the range."
+            "Keyloom reads and plans the query, and reports the plan and its cost; the raw engine \
+             is handed the range."
         }
         Row::Load | Row::Update | Row::Memory | Row::Disk => "",
     }

@@ -55,7 +55,7 @@ impl CheckRun<'_> {
         pause().await;
         let options = ScanOptions { direction: Direction::Forward, limit: BACKFILL_DOCUMENTS };
         let mut scan = self.snapshot.scan(&KeyRange { from, to }, options).await?;
-        Ok(scan.next(BACKFILL_DOCUMENTS).await?)
+        Ok(scan.next(BACKFILL_DOCUMENTS).await?.into_iter().collect())
     }
 
     async fn check_key(

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use keyloom_key::{EntryKey, ObjectKey, ObjectRecord};
-use keyloom_store::{Direction, Entry, KeyRange, ScanOptions, Snapshot, Stamp, Stored};
+use keyloom_store::{Direction, Entries, Entry, KeyRange, ScanOptions, Snapshot, Stamp, Stored};
 
 use super::record::{LegacyObject, Metadata, decode_event};
 use super::{ObjectAt, Val, partition};
@@ -190,7 +190,7 @@ impl State {
     }
 
     /// What some records of an object say; the metadata is one of them.
-    fn of_page(keys: &ObjectKey, page: Vec<Entry>) -> Result<State, Error> {
+    fn of_page(keys: &ObjectKey, page: Entries) -> Result<State, Error> {
         let mut state = State { entries: Vec::with_capacity(page.len()), ..State::default() };
         for Entry { key, stored } in page {
             match keys.read(&key).map_err(|error| Error::corrupt(error.to_string()))? {
@@ -235,7 +235,7 @@ impl State {
         let options = ScanOptions { direction: Direction::Forward, limit };
         let mut scan = snapshot.scan(&KeyRange { from, to }, options).await?;
         let page = scan.next(limit).await?;
-        let Some(end) = page.last().map(|entry| entry.key.clone()) else {
+        let Some(end) = page.iter().last().map(|(key, _)| key.to_vec()) else {
             return State::oldest(snapshot, object).await;
         };
         let is_cut = page.len() == limit;

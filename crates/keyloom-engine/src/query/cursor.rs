@@ -14,6 +14,8 @@
 //! U2: Whatever was not sealed by this database is refused, and so is a cursor of another query.
 //! U3: A position lies in the ranges of its plan.
 
+use std::fmt;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use keyloom_key::Head;
@@ -49,6 +51,31 @@ pub(crate) enum Position {
         /// The key of the document.
         document: Vec<u8>,
     },
+}
+
+/// Where the next page of a query begins. It is sealed when somebody asks for the cursor.
+#[derive(Clone)]
+pub struct UnsealedCursor {
+    secret: [u8; 16],
+    position: Position,
+}
+
+impl UnsealedCursor {
+    pub(super) fn new(secret: &[u8; 16], position: Position) -> UnsealedCursor {
+        UnsealedCursor { secret: *secret, position }
+    }
+
+    /// The cursor, for the plan that was run.
+    pub(super) fn seal(&self, plan: &Plan) -> String {
+        write_cursor(&self.secret, plan, plan.collection(), &self.position)
+    }
+}
+
+/// Without what seals it: that is nothing for a log.
+impl fmt::Debug for UnsealedCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.position.fmt(f)
+    }
 }
 
 /// The cursor for a position.

@@ -15,7 +15,7 @@ use super::distinct::is_first_of_group;
 use super::filter::is_first_key;
 use super::merge::{document_of, group_of};
 use super::plan::Plan;
-use super::stream::{Hit, Stream};
+use super::stream::{Hit, Hits, Stream};
 use crate::catalog::Collection;
 use crate::document::{HeadRecord, Record};
 use crate::error::Error;
@@ -45,7 +45,7 @@ pub(crate) struct Reader<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// With their documents, unless the keys cover what is asked.
-    pub(crate) hits: Vec<Hit>,
+    pub(crate) hits: Hits,
     /// Where the next page begins; `None` at the end.
     pub(crate) next: Option<Position>,
 }
@@ -130,12 +130,12 @@ pub(crate) async fn count_matches(reader: &mut Reader<'_>, plan: &Plan) -> Resul
         pause().await;
         if tested {
             fetch(reader, course, &mut hits).await?;
-            for hit in &hits {
+            for hit in hits.iter() {
                 count += u64::from(passes(reader, course, hit)?);
             }
         } else if course.probe.is_some() {
-            for hit in hits {
-                count += u64::from(is_first(reader, course, &hit).await?);
+            for hit in hits.iter() {
+                count += u64::from(is_first(reader, course, hit).await?);
             }
         } else {
             count += u64::try_from(hits.len()).unwrap_or(u64::MAX);
@@ -195,18 +195,18 @@ async fn tested_page(
             return Ok(found);
         }
         fetch(reader, course, &mut hits).await?;
-        for hit in hits {
-            if found.hits.len() == limit {
+        for place in 0..hits.len() {
+            let Some(hit) = hits.get(place).filter(|_| found.hits.len() < limit) else {
                 return Ok(found);
-            }
-            let passed = passes(reader, course, &hit)?;
+            };
+            let passed = passes(reader, course, hit)?;
             bytes += if passed { hit.value.len() } else { 0 };
             if bytes > PAGE_BYTES_MAX && !found.hits.is_empty() {
                 return Ok(found);
             }
-            found.next = Some(position(reader, course, &hit)?);
+            found.next = Some(position(reader, course, hit)?);
             if passed {
-                found.hits.push(hit);
+                hits.hand_over(place, &mut found.hits);
             }
         }
     }
@@ -224,22 +224,22 @@ async fn probed_page(
     let mut hits = stream.take(reader, limit + 1).await?;
     let ahead = hits.len() > limit;
     hits.truncate(limit);
-    let last = hits.last().map(|hit| Position::Key(hit.key.clone()));
+    let last = hits.last().map(|hit| Position::Key(hit.key.to_vec()));
     let mut firsts = Vec::with_capacity(hits.len());
-    for hit in hits {
-        if is_first(reader, course, &hit).await? {
-            firsts.push(hit);
+    for (place, hit) in hits.iter().enumerate() {
+        if is_first(reader, course, hit).await? {
+            firsts.push(place);
         }
     }
     let mut found = Found { next: last.filter(|_| ahead), ..Found::default() };
     let mut bytes = 0;
-    while !firsts.is_empty() {
-        let rest = firsts.split_off(firsts.len().min(BATCH));
-        with_documents(reader, plan, &mut firsts).await?;
-        if !found.add(firsts, &mut bytes) {
+    for batch in firsts.chunks(BATCH) {
+        let mut first = Hits::default();
+        batch.iter().for_each(|place| hits.hand_over(*place, &mut first));
+        with_documents(reader, plan, &mut first).await?;
+        if !found.add(first, &mut bytes) {
             return found.ending_here(reader, course);
         }
-        firsts = rest;
     }
     Ok(found)
 }
@@ -247,16 +247,16 @@ async fn probed_page(
 impl Found {
     /// Adds results for as long as all together are no larger than a page may be; `false` if some
     /// were left out.
-    fn add(&mut self, mut hits: Vec<Hit>, bytes: &mut usize) -> bool {
+    fn add(&mut self, mut hits: Hits, bytes: &mut usize) -> bool {
         let count = hits.len();
-        let fits = |(place, hit): &(usize, &Hit)| {
+        let fits = |(place, hit): &(usize, Hit<'_>)| {
             *bytes += hit.value.len();
             // The first one always does.
             *bytes <= PAGE_BYTES_MAX || (self.hits.is_empty() && *place == 0)
         };
         let fitting = hits.iter().enumerate().take_while(fits).count();
         hits.truncate(fitting);
-        self.hits.append(&mut hits);
+        self.hits.append(hits);
         fitting == count
     }
 
@@ -271,12 +271,12 @@ impl Found {
 }
 
 /// Where a key stands in its course.
-fn position(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<Position, Error> {
+fn position(reader: &Reader<'_>, course: &Course, hit: Hit<'_>) -> Result<Position, Error> {
     Ok(match course.mode {
-        Mode::Chain => Position::Key(hit.key.clone()),
+        Mode::Chain => Position::Key(hit.key.to_vec()),
         Mode::Merge => Position::Tail {
-            tail: stretch_of(course, hit).tail(&hit.key).to_vec(),
-            document: hit.document.clone(),
+            tail: stretch_of(course, hit).tail(hit.key).to_vec(),
+            document: hit.document.to_vec(),
         },
         Mode::Groups => {
             let tail = group_of(reader, course, hit)?;
@@ -289,34 +289,33 @@ fn position(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<Position,
 async fn with_documents(
     reader: &mut Reader<'_>,
     plan: &Plan,
-    hits: &mut [Hit],
+    hits: &mut Hits,
 ) -> Result<(), Error> {
     if plan.covering { Ok(()) } else { fetch(reader, &plan.course, hits).await }
 }
 
 /// The documents of hits: those of document keys are at hand, the others are fetched at once.
-async fn fetch(reader: &mut Reader<'_>, course: &Course, hits: &mut [Hit]) -> Result<(), Error> {
-    let mut wanted = Vec::with_capacity(hits.len());
-    for hit in hits.iter_mut() {
-        let stretch = stretch_of(course, hit);
-        wanted.push(document_of(reader, stretch, hit)?);
+async fn fetch(reader: &mut Reader<'_>, course: &Course, hits: &mut Hits) -> Result<(), Error> {
+    let mut wanted = hits.take_documents();
+    for (hit, document) in hits.iter().zip(&mut wanted).filter(|(_, known)| known.is_empty()) {
+        *document = document_of(reader, stretch_of(course, hit), hit)?;
     }
-    if hits.iter().zip(&wanted).any(|(hit, document)| hit.key != *document) {
+    let mut values = None;
+    if hits.iter().zip(&wanted).any(|(hit, document)| hit.key != document) {
         reader.cost.documents_read += u64::try_from(wanted.len()).unwrap_or(u64::MAX);
         let stored = reader.snapshot.get_many(&wanted).await?;
-        for ((hit, document), stored) in hits.iter_mut().zip(&wanted).zip(stored) {
-            let Some(stored) = stored else { return Err(orphan(reader, course, hit, document)) };
-            hit.value = stored.value;
-        }
+        let found = hits.iter().zip(&wanted).zip(stored).map(|((hit, document), stored)| {
+            let stored = stored.ok_or_else(|| orphan(reader, course, hit, document))?;
+            Ok(stored.value)
+        });
+        values = Some(found.collect::<Result<_, Error>>()?);
     }
-    for (hit, document) in hits.iter_mut().zip(wanted) {
-        hit.document = document;
-    }
+    hits.set_documents(wanted, values);
     Ok(())
 }
 
 /// X3.
-fn orphan(reader: &Reader<'_>, course: &Course, hit: &Hit, document: &[u8]) -> Error {
+fn orphan(reader: &Reader<'_>, course: &Course, hit: Hit<'_>, document: &[u8]) -> Error {
     let spelled = |path: &crate::catalog::Path, key: &[u8]| {
         let text = path.unpack(key).and_then(|values| path.render(&values));
         text.unwrap_or_else(|_| key.escape_ascii().to_string())
@@ -324,7 +323,7 @@ fn orphan(reader: &Reader<'_>, course: &Course, hit: &Hit, document: &[u8]) -> E
     let collection = reader.collection;
     let at = stretch_of(course, hit).at;
     let (label, key) = match Candidate::of(collection, at) {
-        Some(candidate) => (candidate.label(), spelled(candidate.path, &hit.key)),
+        Some(candidate) => (candidate.label(), spelled(candidate.path, hit.key)),
         None => ("a path".to_owned(), hit.key.escape_ascii().to_string()),
     };
     Error::corrupt(format!(
@@ -335,33 +334,33 @@ fn orphan(reader: &Reader<'_>, course: &Course, hit: &Hit, document: &[u8]) -> E
 }
 
 /// Whether a document satisfies what the ranges left over, and counts at this key.
-fn passes(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<bool, Error> {
+fn passes(reader: &Reader<'_>, course: &Course, hit: Hit<'_>) -> Result<bool, Error> {
     let collection = reader.collection;
-    let head = HeadRecord::decode(&hit.value)?;
+    let head = HeadRecord::decode(hit.value)?;
     let record = Record::stored(collection, head.data)?;
     if let Some((residue, _)) = &course.residue {
-        let key = collection.key.respell(&hit.document)?;
+        let key = collection.key.respell(hit.document)?;
         if !residue.holds(&key, &record, &head) {
             return Ok(false);
         }
     }
     if course.once {
         let stretch = stretch_of(course, hit);
-        return is_first_key(collection, course, stretch, &hit.key, (&record, &head));
+        return is_first_key(collection, course, stretch, hit.key, (&record, &head));
     }
     Ok(true)
 }
 
-async fn is_first(reader: &mut Reader<'_>, course: &Course, hit: &Hit) -> Result<bool, Error> {
+async fn is_first(reader: &mut Reader<'_>, course: &Course, hit: Hit<'_>) -> Result<bool, Error> {
     match &course.probe {
         None => Ok(true),
         Some(probe) => {
-            is_first_of_group(reader, course, probe, stretch_of(course, hit), &hit.key).await
+            is_first_of_group(reader, course, probe, stretch_of(course, hit), hit.key).await
         }
     }
 }
 
-fn stretch_of<'c>(course: &'c Course, hit: &Hit) -> &'c Stretch {
+fn stretch_of<'c>(course: &'c Course, hit: Hit<'_>) -> &'c Stretch {
     course.stretches.get(hit.stretch).expect("a stream counts the ranges of its course")
 }
 

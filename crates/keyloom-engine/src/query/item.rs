@@ -12,24 +12,20 @@ use super::course::Stretch;
 use super::element::{element_len, misfit};
 use super::plan::Plan;
 use super::selected::{Held, Selection, Shape};
-use super::stream::Hit;
+use super::stream::{Hit, Hits};
 use crate::catalog::{Collection, Path, Source};
 use crate::document::{Document, HeadRecord, Members};
 use crate::error::Error;
 
 /// The results of a page.
-pub(super) fn items(
-    collection: &Arc<Collection>,
-    plan: &Plan,
-    hits: Vec<Hit>,
-) -> Result<Items, Error> {
+pub(super) fn items(collection: &Arc<Collection>, plan: &Plan, hits: Hits) -> Result<Items, Error> {
     let Some(select) = &plan.course.select else {
         return documents(collection, hits).map(Items::Documents);
     };
     if !plan.covering {
         let shapes = vec![document_shape(collection, select)];
         let mut rows = Selection::with_capacity(collection, select, shapes, hits.len());
-        for hit in &hits {
+        for hit in hits.iter() {
             add_row(collection, select, hit, &mut rows)?;
         }
         return Ok(Items::Selected(rows));
@@ -39,7 +35,7 @@ pub(super) fn items(
     let covers = covers.map(|stretch| Cover::new(collection, stretch, select));
     let (covers, shapes): (Vec<Cover<'_>>, Vec<Shape>) = covers.unzip();
     let mut rows = Selection::with_capacity(collection, select, shapes, hits.len());
-    for hit in &hits {
+    for hit in hits.iter() {
         let cover = covers.get(hit.stretch).expect("a stream counts the ranges of its course");
         cover.add_row(hit, &mut rows)?;
     }
@@ -47,12 +43,11 @@ pub(super) fn items(
 }
 
 /// Whole documents.
-pub(crate) fn documents(collection: &Collection, hits: Vec<Hit>) -> Result<Vec<Document>, Error> {
-    hits.into_iter().map(|hit| document(collection, hit)).collect()
-}
-
-fn document(collection: &Collection, hit: Hit) -> Result<Document, Error> {
-    Document::stored(collection.key.respell(&hit.document)?, hit.value)
+pub(crate) fn documents(collection: &Collection, hits: Hits) -> Result<Vec<Document>, Error> {
+    let document = |(document, value): (Vec<u8>, Vec<u8>)| {
+        Document::stored(collection.key.respell(&document)?, value)
+    };
+    hits.into_documents().map(document).collect()
 }
 
 /// What [`add_row`] adds: the components of the key, then times as values and all else as JSON.
@@ -71,13 +66,13 @@ fn document_shape(collection: &Collection, select: &[Source]) -> Shape {
 fn add_row(
     collection: &Collection,
     select: &[Source],
-    hit: &Hit,
+    hit: Hit<'_>,
     rows: &mut Selection,
 ) -> Result<(), Error> {
-    let head = HeadRecord::decode(&hit.value)?;
+    let head = HeadRecord::decode(hit.value)?;
     let members = Members::parse(head.data)?;
     let values = rows.begin_row(0);
-    values.extend(collection.key.unpack(&hit.document)?);
+    values.extend(collection.key.unpack(hit.document)?);
     values.extend(select.iter().filter_map(|source| {
         let millis = match source {
             Source::CreatedAt => head.created_at(),
@@ -190,13 +185,13 @@ impl<'c> Cover<'c> {
     }
 
     /// Selected fields from what is stored under a key alone.
-    fn add_row(&self, hit: &Hit, rows: &mut Selection) -> Result<(), Error> {
+    fn add_row(&self, hit: Hit<'_>, rows: &mut Selection) -> Result<(), Error> {
         let values = rows.begin_row(self.number);
         for walk in &self.walks {
             walk.run(hit, values)?;
         }
         if !self.included.is_empty() {
-            let members = Members::parse(&hit.value)?;
+            let members = Members::parse(hit.value)?;
             for name in &self.included {
                 rows.add_json(members.get(name));
             }
@@ -234,10 +229,10 @@ impl<'c> Walk<'c> {
         self.steps.iter().filter(|(_, step)| *step == Step::Take).count()
     }
 
-    fn run(&self, hit: &Hit, values: &mut Vec<Value>) -> Result<(), Error> {
+    fn run(&self, hit: Hit<'_>, values: &mut Vec<Value>) -> Result<(), Error> {
         let bytes = match self.part {
-            Part::Key => &hit.key,
-            Part::Value => &hit.value,
+            Part::Key => hit.key,
+            Part::Value => hit.value,
         };
         let mut rest = bytes.get(self.from..).unwrap_or_default();
         for (component, step) in &self.steps {

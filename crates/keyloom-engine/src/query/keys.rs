@@ -74,8 +74,8 @@ impl Engine {
         let mut reader = Reader::new(&*snapshot, collection);
         let found = read_page(&mut reader, &plan, limit, after).await?;
         let mut keys = Vec::with_capacity(found.hits.len());
-        for hit in &found.hits {
-            keys.push(candidate.path.respell(&hit.key)?);
+        for hit in found.hits.iter() {
+            keys.push(candidate.path.respell(hit.key)?);
         }
         let next = found.next.map(|position| write_cursor(secret, &plan, collection, &position));
         Ok(KeyPage { keys, next, cost: reader.cost, plan })

@@ -6,14 +6,14 @@
 //! M3: In groups, of all keys whose tails begin with the same element only the first comes, and
 //!     the rest of the group is jumped over, not read.
 
-use keyloom_store::{Direction, KeyRange, Scan, ScanOptions};
+use keyloom_store::{Direction, Entry, KeyRange, Scan, ScanOptions};
 
 use super::candidate::Candidate;
 use super::course::{Course, Mode, Stretch};
 use super::cursor::Position;
 use super::element::{document_key_of, element_len};
 use super::execute::Reader;
-use super::stream::{Hit, skip};
+use super::stream::{Hit, Hits, skip};
 use crate::catalog::Collection;
 use crate::error::Error;
 
@@ -35,19 +35,27 @@ struct Lane {
 
 /// The key that a range is at; it knows its document.
 struct LaneHead {
-    hit: Hit,
+    stretch: usize,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    document: Vec<u8>,
     /// Where its tail begins.
     bound_bytes: usize,
 }
 
 impl LaneHead {
+    fn hit(&self) -> Hit<'_> {
+        let LaneHead { stretch, key, value, document, .. } = self;
+        Hit { stretch: *stretch, key, value, document }
+    }
+
     fn tail(&self) -> &[u8] {
-        self.hit.key.get(self.bound_bytes..).unwrap_or_default()
+        self.key.get(self.bound_bytes..).unwrap_or_default()
     }
 
     /// What decides the order of keys, and whether two of them bring the same (M2).
     fn rank(&self) -> (&[u8], &[u8]) {
-        (self.tail(), &self.hit.document)
+        (self.tail(), &self.document)
     }
 }
 
@@ -81,14 +89,16 @@ impl<'p> Merge<'p> {
         &mut self,
         reader: &mut Reader<'_>,
         count: usize,
-    ) -> Result<Vec<Hit>, Error> {
-        let mut hits = Vec::with_capacity(count.min(128));
+    ) -> Result<Hits, Error> {
+        let mut hits = Hits::default();
         while hits.len() < count {
             if !self.fill(reader).await? {
                 break;
             }
-            let Some(hit) = self.pop(reader)? else { break };
-            hits.push(hit);
+            let Some(LaneHead { stretch, key, value, document, .. }) = self.pop(reader)? else {
+                break;
+            };
+            hits.push(stretch, &key, value, document);
         }
         Ok(hits)
     }
@@ -104,8 +114,7 @@ impl<'p> Merge<'p> {
                 lane.load(reader, course).await?;
                 let passed = |head: &LaneHead| {
                     after.as_ref().is_some_and(|(tail, document)| {
-                        head.tail() == tail
-                            && !is_later(&head.hit.document, document, course.direction)
+                        head.tail() == tail && !is_later(&head.document, document, course.direction)
                     })
                 };
                 lane.head = lane.head.take().filter(|head| !passed(head));
@@ -115,7 +124,7 @@ impl<'p> Merge<'p> {
     }
 
     /// The first of the keys that the ranges are at; ranges that are at the same one go on.
-    fn pop(&mut self, reader: &Reader<'_>) -> Result<Option<Hit>, Error> {
+    fn pop(&mut self, reader: &Reader<'_>) -> Result<Option<LaneHead>, Error> {
         let heads = self.lanes.iter().enumerate();
         let heads = heads.filter_map(|(place, lane)| Some((place, lane.head.as_ref()?.rank())));
         let first = match self.course.direction {
@@ -126,7 +135,7 @@ impl<'p> Merge<'p> {
         let first = self.lanes.get_mut(place).and_then(|lane| lane.head.take());
         let first = first.expect("the lane was found by its head");
         let group = match self.course.mode {
-            Mode::Groups => Some(group_of(reader, self.course, &first.hit)?),
+            Mode::Groups => Some(group_of(reader, self.course, first.hit())?),
             Mode::Chain | Mode::Merge => None,
         };
         for (other, lane) in self.lanes.iter_mut().enumerate() {
@@ -143,7 +152,7 @@ impl<'p> Merge<'p> {
                 _ => {}
             }
         }
-        Ok(Some(first.hit))
+        Ok(Some(first))
     }
 }
 
@@ -158,46 +167,55 @@ impl Lane {
                 reader.snapshot.scan(&self.range, options).await?
             }
         };
-        let mut entries = scan.next(1).await?;
+        let entries = scan.next(1).await?;
         reader.count_keys(entries.len());
-        let (Some(entry), Some(stretch)) = (entries.pop(), course.stretches.get(self.stretch))
+        let entry = entries.into_iter().next();
+        let (Some(Entry { key, stored }), Some(stretch)) =
+            (entry, course.stretches.get(self.stretch))
         else {
             self.range.to.clone_from(&self.range.from);
             return Ok(());
         };
         self.scan = Some(scan);
-        let mut hit = Hit::new(self.stretch, entry);
-        hit.document = document_of(reader, stretch, &mut hit)?;
-        self.head = Some(LaneHead { hit, bound_bytes: stretch.bound_bytes });
+        let mut head = LaneHead {
+            stretch: self.stretch,
+            key,
+            value: stored.value,
+            document: Vec::new(),
+            bound_bytes: stretch.bound_bytes,
+        };
+        head.document = document_of(reader, stretch, head.hit())?;
+        self.head = Some(head);
         Ok(())
     }
 }
 
 /// The first element of a key's tail, which its group shares.
-pub(super) fn group_of(reader: &Reader<'_>, course: &Course, hit: &Hit) -> Result<Vec<u8>, Error> {
+pub(super) fn group_of(
+    reader: &Reader<'_>,
+    course: &Course,
+    hit: Hit<'_>,
+) -> Result<Vec<u8>, Error> {
     let group = || {
         let stretch = course.stretches.get(hit.stretch)?;
         let candidate = Candidate::of(reader.collection, stretch.at)?;
         let (component, _) = candidate.component(stretch.bound())?;
-        let tail = stretch.tail(&hit.key);
+        let tail = stretch.tail(hit.key);
         tail.get(..element_len(tail, component.order)?)
     };
     let group = group().map(<[u8]>::to_vec);
     group.ok_or_else(|| Error::corrupt(format!("key {} has no group", hit.key.escape_ascii())))
 }
 
-/// The key of the document that a hit belongs to; the hit gives it away, if it knows it.
+/// The key of the document that a hit belongs to, from its own key or from what is stored under it.
 pub(super) fn document_of(
     reader: &Reader<'_>,
     stretch: &Stretch,
-    hit: &mut Hit,
+    hit: Hit<'_>,
 ) -> Result<Vec<u8>, Error> {
-    if !hit.document.is_empty() {
-        return Ok(std::mem::take(&mut hit.document));
-    }
     let candidate = Candidate::of(reader.collection, stretch.at);
     let candidate = candidate.expect("a plan is run with the collection that it was made for");
-    document_key_of(reader.collection, &candidate, &hit.key, &hit.value)
+    document_key_of(reader.collection, &candidate, hit.key, hit.value)
 }
 
 /// Whether a key with the very tail of the position may belong to a document behind it. A claim

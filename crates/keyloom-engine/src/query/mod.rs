@@ -45,6 +45,7 @@ use crate::error::{Error, NoIndex};
 use crate::limits::{OWN_KEYS_MAX, PAGE_LIMIT_DEFAULT};
 use crate::read::{document_count, told_count};
 
+pub use cursor::UnsealedCursor;
 pub use keys::{KeyPage, KeyQuery};
 pub use plan::{Plan, PlanRange, ScanNote};
 pub use selected::{Selected, Selection};
@@ -131,12 +132,12 @@ pub enum Sort {
 pub struct Page {
     /// The results, in order.
     pub items: Items,
+    /// Where the next page begins; [`next`](Self::next) seals it.
+    pub next: Option<UnsealedCursor>,
     /// What the page has cost.
     pub cost: Cost,
     /// The plan that was run.
     pub plan: Plan,
-    /// Where the next page begins, and what seals it.
-    next: Option<(Position, [u8; 16])>,
 }
 
 /// The results of a page.
@@ -194,8 +195,7 @@ pub struct Existence {
 impl Page {
     /// Where the next page begins; `None` at the end. After a scan, what follows may be empty.
     pub fn next(&self) -> Option<String> {
-        let (position, secret) = self.next.as_ref()?;
-        Some(write_cursor(secret, &self.plan, self.plan.collection(), position))
+        self.next.as_ref().map(|next| next.seal(&self.plan))
     }
 }
 
@@ -288,9 +288,9 @@ impl Engine {
         let found = read_page(&mut reader, &plan, request.limit, after).await?;
         Ok(Page {
             items: item::items(collection, &plan, found.hits)?,
+            next: found.next.map(|position| UnsealedCursor::new(secret, position)),
             cost: reader.cost,
             plan,
-            next: found.next.map(|position| (position, *secret)),
         })
     }
 

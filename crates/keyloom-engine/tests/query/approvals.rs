@@ -409,7 +409,8 @@ fn an_index_key_without_its_document_is_reported_with_both() {
         let range = KeyRange { from: vec![2], to: vec![3] };
         let options = ScanOptions { direction: Direction::Forward, limit: 1 };
         let snapshot = store.snapshot().await.unwrap();
-        let entry = snapshot.scan(&range, options).await.unwrap().next(1).await.unwrap().remove(0);
+        let page = snapshot.scan(&range, options).await.unwrap().next(1).await.unwrap();
+        let entry = page.into_iter().next().unwrap();
         let writes = vec![Write::Delete { key: entry.key }];
         let commit = Commit { writes, ..Commit::default() };
         store.commit(commit.into()).await.unwrap();

@@ -184,7 +184,7 @@ impl Database {
         let options = ScanOptions { direction: Direction::Forward, limit: usize::MAX };
         let snapshot = block_on(self.memory.snapshot()).unwrap();
         let mut scan = block_on(snapshot.scan(&range, options)).unwrap();
-        block_on(scan.next(usize::MAX)).unwrap()
+        block_on(scan.next(usize::MAX)).unwrap().into_iter().collect()
     }
 
     /// The stored keys of one space.

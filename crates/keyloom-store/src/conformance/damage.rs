@@ -84,7 +84,7 @@ impl Expected {
         let Ok(mut scan) = block_on(snapshot.scan(&everything(), options)) else { return false };
         loop {
             let Ok(page) = block_on(scan.next(1)) else { return false };
-            let Some(entry) = page.first() else { break };
+            let Some(entry) = page.into_iter().next() else { break };
             let same = expected.next() == Some((&entry.key, &entry.stored));
             assert!(same, "{place}: {direction:?} scan at {:?}", entry.key);
         }

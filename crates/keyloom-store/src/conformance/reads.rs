@@ -3,7 +3,7 @@
 use pollster::block_on;
 
 use super::{Open, Subject, delete, everything, keys, put, range, scan, scan_pages};
-use crate::{Direction, KeyRange, ScanOptions};
+use crate::{Direction, Entry, KeyRange, ScanOptions};
 
 const BOTH: [Direction; 2] = [Direction::Forward, Direction::Reverse];
 
@@ -55,7 +55,7 @@ pub fn an_open_scan_does_not_see_later_commits(open: Open) {
         let options = ScanOptions { direction, limit: usize::MAX };
         let mut open_scan = block_on(snapshot.scan(&everything(), options)).unwrap();
         drop(snapshot);
-        let mut entries = block_on(open_scan.next(2)).unwrap();
+        let mut entries: Vec<Entry> = block_on(open_scan.next(2)).unwrap().into_iter().collect();
         subject.write((0..9_u8).map(|key| put([key], "new")).collect());
         subject.write(vec![delete([2]), delete([3])]);
         loop {

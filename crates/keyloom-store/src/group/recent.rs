@@ -12,7 +12,7 @@ mod places;
 use super::hash::Hash;
 use crate::batch::Batch;
 use crate::limits::{PAGE_BYTES_MAX, PAGES_BYTES_MAX, ROW_BYTES_MAX, ROWS_BYTES_MAX};
-use crate::{Direction, Entry, Stamp, StoreError, Stored};
+use crate::{Direction, Entries, Stamp, StoreError, Stored};
 use places::{Asked, Content, Places};
 
 /// The lengths of how a key begins, of which commits note each and a page the longest that all its
@@ -64,8 +64,8 @@ impl Recent {
         &self,
         range: Range<'_>,
         sequence: u64,
-        look: impl FnOnce() -> Result<Vec<Entry>, StoreError>,
-    ) -> Result<Vec<Entry>, StoreError> {
+        look: impl FnOnce() -> Result<Entries, StoreError>,
+    ) -> Result<Entries, StoreError> {
         let Some(beginning) = range.beginning().filter(|_| range.count <= ENTRIES_MAX) else {
             return look();
         };
@@ -118,10 +118,10 @@ impl Content for Stored {
 /// ```text
 /// each entry = length of the key u32 | length of its row u32 | key | row
 /// ```
-impl Content for Vec<Entry> {
+impl Content for Entries {
     fn write(&self, bytes: &mut Vec<u8>) {
         const STAMP_BYTES: usize = 8;
-        for Entry { key, stored } in self {
+        for (key, stored) in self.iter() {
             for len in [key.len(), STAMP_BYTES + stored.value.len()] {
                 bytes.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
             }
@@ -130,8 +130,8 @@ impl Content for Vec<Entry> {
         }
     }
 
-    fn read(bytes: &[u8]) -> Option<Vec<Entry>> {
-        let mut entries = Vec::with_capacity(ENTRIES_MAX / 2);
+    fn read(bytes: &[u8]) -> Option<Entries> {
+        let mut entries = Entries::with_capacity(ENTRIES_MAX / 2);
         let mut rest = bytes;
         while !rest.is_empty() {
             let (key_len, tail) = rest.split_first_chunk()?;
@@ -139,7 +139,7 @@ impl Content for Vec<Entry> {
             let [key_len, row_len] = [key_len, row_len].map(|len| u32::from_be_bytes(*len));
             let (key, tail) = tail.split_at_checked(usize::try_from(key_len).ok()?)?;
             let (row, tail) = tail.split_at_checked(usize::try_from(row_len).ok()?)?;
-            entries.push(Entry { key: key.to_vec(), stored: Stored::read(row)? });
+            entries.push(key, Stored::read(row)?);
             rest = tail;
         }
         Some(entries)
@@ -329,19 +329,20 @@ mod tests {
         Range { from, to, direction: Direction::Forward, count }
     }
 
-    fn entries(keys: &[&str]) -> Vec<Entry> {
-        let entry = |key: &&str| Entry { key: key.as_bytes().into(), stored: stored(key, 1) };
-        keys.iter().map(entry).collect()
+    fn entries(keys: &[&str]) -> Entries {
+        let mut entries = Entries::default();
+        keys.iter().for_each(|key| entries.push(key.as_bytes(), stored(key, 1)));
+        entries
     }
 
     /// Reads a range that holds `entries` in the view; whether the view was asked.
-    fn asked_page(recent: &Recent, range: Range<'_>, sequence: u64, holds: &[Entry]) -> bool {
+    fn asked_page(recent: &Recent, range: Range<'_>, sequence: u64, holds: &Entries) -> bool {
         let mut asked = false;
         let look = || {
             asked = true;
-            Ok(holds.to_vec())
+            Ok(holds.clone())
         };
-        assert_eq!(recent.page(range, sequence, look).unwrap(), holds);
+        assert_eq!(recent.page(range, sequence, look).unwrap(), *holds);
         asked
     }
 
@@ -391,7 +392,8 @@ mod tests {
     fn t2_a_page_that_is_too_large_is_not_kept() {
         let recent = Recent::new();
         let value = "v".repeat(PAGE_BYTES_MAX);
-        let page = [Entry { key: b"key".into(), stored: stored(&value, 1) }];
+        let mut page = Entries::default();
+        page.push(b"key", stored(&value, 1));
         let reads = [(); 4].map(|()| asked_page(&recent, range(FROM, TO, 20), 7, &page));
         assert_eq!(reads, [true; 4]);
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::recent::{Range, Recent};
 use super::{Cursor, Published, View, guarded, rows};
 use crate::limits::KEY_BYTES_MAX;
-use crate::{Direction, Entry, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
+use crate::{Direction, Entries, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
 
 /// How many entries of a page get their space before they are read.
 const PAGE_RESERVED: usize = 32;
@@ -76,10 +76,10 @@ struct GroupScan<V: View> {
 
 #[async_trait]
 impl<V: View> Scan for GroupScan<V> {
-    async fn next(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+    async fn next(&mut self, count: usize) -> Result<Entries, StoreError> {
         let count = count.min(self.left);
         if count == 0 {
-            return Ok(Vec::new());
+            return Ok(Entries::default());
         }
         let entries = if self.cursor.is_none() && count == self.left {
             self.whole(count)?
@@ -94,7 +94,7 @@ impl<V: View> Scan for GroupScan<V> {
 
 impl<V: View> GroupScan<V> {
     /// All that is wanted of the range.
-    fn whole(&self, count: usize) -> Result<Vec<Entry>, StoreError> {
+    fn whole(&self, count: usize) -> Result<Entries, StoreError> {
         let [from, to] = [&self.from, &self.to].map(|row| rows::decode_value_key(row));
         let range = Range { from: from?, to: to?, direction: self.direction, count };
         self.recent.page(range, self.published.sequence, || {
@@ -104,7 +104,7 @@ impl<V: View> GroupScan<V> {
     }
 
     /// What comes next of the range.
-    fn part(&mut self, count: usize) -> Result<Vec<Entry>, StoreError> {
+    fn part(&mut self, count: usize) -> Result<Entries, StoreError> {
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
             None => {
@@ -119,29 +119,28 @@ fn entries<C: Cursor>(
     cursor: &mut C,
     direction: Direction,
     count: usize,
-) -> Result<Vec<Entry>, StoreError> {
-    page(cursor, direction, count, |row, bytes| {
-        let key = rows::decode_value_key(row)?.to_vec();
-        Ok(Entry { key, stored: rows::decode_stored(bytes)? })
-    })
+) -> Result<Entries, StoreError> {
+    let mut entries = Entries::with_capacity(count.min(PAGE_RESERVED));
+    each(cursor, direction, count, |row, bytes| {
+        entries.push(rows::decode_value_key(row)?, rows::decode_stored(bytes)?);
+        Ok(())
+    })?;
+    Ok(entries)
 }
 
-/// The next rows of a range, as `read` sees them.
-pub(super) fn page<C: Cursor, R>(
+/// Shows the next rows of a range to `read`.
+pub(super) fn each<C: Cursor>(
     cursor: &mut C,
     direction: Direction,
     count: usize,
-    read: impl Fn(&[u8], &[u8]) -> Result<R, StoreError>,
-) -> Result<Vec<R>, StoreError> {
+    mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     guarded(|| {
-        // A usual page at once, without trusting a caller who asks for everything.
-        let mut page = Vec::with_capacity(count.min(PAGE_RESERVED));
-        while page.len() < count {
-            match cursor.next(direction, &read)? {
-                Some(item) => page.push(item),
-                None => break,
+        for _ in 0..count {
+            if cursor.next(direction, &mut read)?.is_none() {
+                break;
             }
         }
-        Ok(page)
+        Ok(())
     })
 }
