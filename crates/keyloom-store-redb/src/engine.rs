@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fs::File;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, ErrorKind};
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 use redb::backends::FileBackend;
 use redb::{
-    Database, DatabaseError, Durability, Range, ReadOnlyTable, ReadableDatabase, StorageBackend,
-    StorageError, TransactionError, WriteTransaction,
+    Database, DatabaseError, Durability, Range, ReadOnlyTable, ReadableDatabase,
+    ReadableTable as _, StorageBackend, StorageError, TransactionError, WriteTransaction,
 };
 
 use crate::journal::Journal;
@@ -190,6 +191,38 @@ impl View for RedbView {
     fn range(&self, from: &[u8], to: &[u8]) -> Result<RedbCursor, StoreError> {
         let range = self.table.range::<&[u8]>(from..to).map_err(storage_error)?;
         Ok(RedbCursor { range })
+    }
+
+    /// A range of redb keeps its bounds, and looks whether its ends meet at each step.
+    fn read_range(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        direction: Direction,
+        count: usize,
+        mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let cursor = match direction {
+            Direction::Forward => self.table.lower_bound(Bound::Included(from)),
+            Direction::Reverse => self.table.upper_bound(Bound::Excluded(to)),
+        };
+        let mut cursor = cursor.map_err(storage_error)?;
+        for _ in 0..count {
+            let next = match direction {
+                Direction::Forward => cursor.next(),
+                Direction::Reverse => cursor.prev(),
+            };
+            let Some((row, sealed)) = next.map_err(storage_error)? else { break };
+            let row = row.value();
+            let is_inside = match direction {
+                Direction::Forward => row < to,
+                Direction::Reverse => from <= row,
+            };
+            if !is_inside {
+                break;
+            }
+            read(row, unseal(row, sealed.value())?)?;
+        }
+        Ok(())
     }
 }
 

@@ -53,7 +53,7 @@ use crate::{
 use filter::Scan as FilterScan;
 use queue::{Answer, Queue, Rests, Waiting, Wake};
 use recent::Recent;
-use snapshot::{GroupSnapshot, each};
+use snapshot::GroupSnapshot;
 use writer::Writer;
 
 pub use rows::Rows;
@@ -106,6 +106,18 @@ pub trait View: Send + Sync + 'static {
 
     /// Opens the rows from `from` (inclusive) to `to` (exclusive), where `from` is below `to`.
     fn range(&self, from: &[u8], to: &[u8]) -> Result<Self::Cursor, StoreError>;
+
+    /// Lets `read` see the first rows of such a range, at most `count`, from the end where this
+    /// direction starts. An engine may have a shorter way to that than a cursor that stays.
+    fn read_range(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        direction: Direction,
+        count: usize,
+        read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        read_on(&mut self.range(from, to)?, direction, count, read)
+    }
 }
 
 /// A place in a range of rows, which it takes from one end.
@@ -116,6 +128,21 @@ pub trait Cursor: Send + 'static {
         direction: Direction,
         read: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError>;
+}
+
+/// Shows the next rows of a range to `read`.
+fn read_on(
+    cursor: &mut impl Cursor,
+    direction: Direction,
+    count: usize,
+    mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    for _ in 0..count {
+        if cursor.next(direction, &mut read)?.is_none() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// What an acknowledged commit survives.
@@ -338,13 +365,14 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         };
         let Published { view, .. } = &*self.shared.published()?;
         let from = rows::change_key(Position(first));
-        let mut cursor = guarded(|| view.range(&from, &rows::CHANGES_END))?;
         let mut found = Vec::new();
-        each(&mut cursor, Direction::Forward, limit, |row, bytes| {
+        let read = |row: &[u8], bytes: &[u8]| {
             let (_, change) = rows::decode_value(bytes)?;
             found.push(Change { position: rows::decode_change_key(row)?, bytes: change.to_vec() });
             Ok(())
-        })?;
+        };
+        let range = (&from[..], &rows::CHANGES_END[..]);
+        guarded(|| view.read_range(range, Direction::Forward, limit, read))?;
         // Positions have no gaps here, so what is missing before the first one was trimmed (C6).
         let before = match found.first() {
             Some(change) => change.position.0.saturating_sub(1),

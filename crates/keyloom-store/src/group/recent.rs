@@ -103,7 +103,14 @@ impl<'a> Range<'a> {
     }
 }
 
+const STAMP_BYTES: usize = 8;
+const LEN_BYTES: usize = 4;
+
 impl Content for Stored {
+    fn bytes(&self) -> usize {
+        STAMP_BYTES + self.value.len()
+    }
+
     fn write(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.stamp.0.to_be_bytes());
         bytes.extend_from_slice(&self.value);
@@ -119,10 +126,13 @@ impl Content for Stored {
 /// each entry = length of the key u32 | length of its row u32 | key | row
 /// ```
 impl Content for Entries {
+    fn bytes(&self) -> usize {
+        self.iter().map(|(key, stored)| 2 * LEN_BYTES + key.len() + stored.bytes()).sum()
+    }
+
     fn write(&self, bytes: &mut Vec<u8>) {
-        const STAMP_BYTES: usize = 8;
         for (key, stored) in self.iter() {
-            for len in [key.len(), STAMP_BYTES + stored.value.len()] {
+            for len in [key.len(), stored.bytes()] {
                 bytes.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
             }
             bytes.extend_from_slice(key);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::recent::{Range, Recent};
-use super::{Cursor, Published, View, guarded, rows};
+use super::{Published, View, guarded, read_on, rows};
 use crate::limits::KEY_BYTES_MAX;
 use crate::{Direction, Entries, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
 
@@ -48,9 +48,11 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
         range: &KeyRange,
         options: ScanOptions,
     ) -> Result<Box<dyn Scan>, StoreError> {
-        let [mut from, mut to] = [Vec::new(), Vec::new()];
-        rows::value_key(&range.from, &mut from);
-        rows::value_key(&range.to, &mut to);
+        let [from, to] = [&range.from, &range.to].map(|key| {
+            let mut row = Vec::with_capacity(key.len() + 1);
+            rows::value_key(key, &mut row);
+            row
+        });
         Ok(Box::new(GroupScan {
             published: Arc::clone(&self.published),
             recent: Arc::clone(&self.recent),
@@ -98,8 +100,8 @@ impl<V: View> GroupScan<V> {
         let [from, to] = [&self.from, &self.to].map(|row| rows::decode_value_key(row));
         let range = Range { from: from?, to: to?, direction: self.direction, count };
         self.recent.page(range, self.published.sequence, || {
-            let mut cursor = guarded(|| self.published.view.range(&self.from, &self.to))?;
-            entries(&mut cursor, self.direction, count)
+            let (view, range) = (&self.published.view, (&self.from[..], &self.to[..]));
+            entries(count, |read| view.read_range(range, self.direction, count, read))
         })
     }
 
@@ -111,36 +113,23 @@ impl<V: View> GroupScan<V> {
                 self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
             }
         };
-        entries(cursor, self.direction, count)
+        entries(count, |read| read_on(cursor, self.direction, count, read))
     }
 }
 
-fn entries<C: Cursor>(
-    cursor: &mut C,
-    direction: Direction,
+/// What is shown rows.
+type Read<'r> = dyn FnMut(&[u8], &[u8]) -> Result<(), StoreError> + 'r;
+
+/// The entries of the rows that `show` shows.
+fn entries(
     count: usize,
+    show: impl FnOnce(&mut Read<'_>) -> Result<(), StoreError>,
 ) -> Result<Entries, StoreError> {
     let mut entries = Entries::with_capacity(count.min(PAGE_RESERVED));
-    each(cursor, direction, count, |row, bytes| {
+    let mut read = |row: &[u8], bytes: &[u8]| {
         entries.push(rows::decode_value_key(row)?, rows::decode_stored(bytes)?);
         Ok(())
-    })?;
+    };
+    guarded(|| show(&mut read))?;
     Ok(entries)
-}
-
-/// Shows the next rows of a range to `read`.
-pub(super) fn each<C: Cursor>(
-    cursor: &mut C,
-    direction: Direction,
-    count: usize,
-    mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    guarded(|| {
-        for _ in 0..count {
-            if cursor.next(direction, &mut read)?.is_none() {
-                break;
-            }
-        }
-        Ok(())
-    })
 }

@@ -28,7 +28,10 @@ pub(super) struct Places {
 
 /// What can be kept.
 pub(super) trait Content: Sized {
-    /// Writes it as bytes.
+    /// How many bytes it takes.
+    fn bytes(&self) -> usize;
+
+    /// Writes it as so many bytes.
     fn write(&self, bytes: &mut Vec<u8>);
 
     /// Reads what was written.
@@ -57,6 +60,10 @@ struct Place {
     noted: AtomicU64,
     kept: Mutex<Option<Box<[u8]>>>,
 }
+
+/// What stands in front of what is kept.
+const SEQUENCE_BYTES: usize = 8;
+const KEY_LEN_BYTES: usize = 2;
 
 /// Further bits of two hashes; [`NONE`] of nothing.
 #[derive(Default)]
@@ -206,14 +213,18 @@ impl Place {
     /// Keeps something, unless it is too large or the place is in use.
     fn keep(&self, asked: Asked<'_>, content: &impl Content, bytes_max: usize) -> bool {
         let Ok(key_len) = u16::try_from(asked.key.len()) else { return false };
-        let mut bytes = Vec::new();
+        let len = SEQUENCE_BYTES + KEY_LEN_BYTES + asked.key.len() + content.bytes();
+        if len > bytes_max {
+            return false;
+        }
+        let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(&asked.sequence.to_be_bytes());
         bytes.extend_from_slice(&key_len.to_be_bytes());
         bytes.extend_from_slice(asked.key);
         content.write(&mut bytes);
         match self.kept.try_lock() {
-            Ok(mut kept) if bytes.len() <= bytes_max => *kept = Some(bytes.into_boxed_slice()),
-            _ => return false,
+            Ok(mut kept) => *kept = Some(bytes.into_boxed_slice()),
+            Err(_) => return false,
         }
         true
     }
