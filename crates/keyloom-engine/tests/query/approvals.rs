@@ -241,6 +241,36 @@ fn an_order_by_the_listed_field_itself_runs_the_ranges_one_after_the_other() {
 }
 
 #[test]
+fn a_selection_from_a_claim_has_what_the_claim_holds_and_what_the_document_key_holds() {
+    let database = filled();
+    let query = json!({"where": {"code": "A-3"}, "select": ["code", "id"]});
+    let page = database.query("approvals", &query);
+    assert!(page.plan.covering && page.plan.path() == "unique:code", "{}", page.plan);
+    let item = page.items.get(0).unwrap();
+    assert_eq!(value_of(item, "code"), "A-3");
+    assert_eq!(value_of(item, "id"), ulid(3));
+    assert_eq!(item.key(), format!("approval:record:{}", ulid(3)));
+}
+
+#[test]
+fn a_selection_of_more_keys_than_are_read_at_a_time_keeps_each_row_together() {
+    let database = approvals();
+    for number in 0..300 {
+        database.put("approvals", &approval(number, "me", "boss", number as i64));
+    }
+    let query = json!({
+        "where": {"requester": "me"}, "order": "created_at", "limit": 299,
+        "select": ["created_at", "id"],
+    });
+    let page = database.query("approvals", &query);
+    assert!(page.plan.covering && page.items.len() == 299 && page.next.is_some());
+    for (number, item) in page.items.iter().enumerate() {
+        assert_eq!(value_of(item, "created_at"), number);
+        assert_eq!(value_of(item, "id"), ulid(number as u128));
+    }
+}
+
+#[test]
 fn a_selection_that_the_index_holds_needs_no_document() {
     let database = filled();
     let query = json!({
