@@ -7,14 +7,17 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use fjall::{Error, LsmError, PersistMode, Readable, Snapshot};
+use fjall::{Error, LsmError, PersistMode, Snapshot};
 use keyloom_store::folder::Folder;
-use keyloom_store::group::{Cursor, Durability, Engine, Rows, Settled, View, WriteError};
+use keyloom_store::group::{
+    Cursor, Durability, Engine, Moment, Rows, Settled, Span, View, WriteError,
+};
 use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
+use lsm_tree::Guard as _;
 
 use crate::journal::Journal;
-use crate::limits::SEGMENTS_MAX;
+use crate::limits::{SEGMENTS_MAX, VIEW_GROUPS_MAX};
 use crate::parts::{Parts, PartsIter};
 use crate::settings;
 use crate::tables::{Open, Tables};
@@ -22,6 +25,8 @@ use crate::tables::{Open, Tables};
 pub(crate) struct FjallEngine {
     tables: Tables,
     journal: Journal,
+    /// How many groups were written since the last view.
+    since_view: usize,
     /// A buffer that all groups share.
     record: Record,
 }
@@ -50,7 +55,7 @@ impl FjallEngine {
             last = segment;
             tables.apply(rows)
         })?;
-        let mut engine = FjallEngine { tables, journal, record: Record::default() };
+        let mut engine = FjallEngine { tables, journal, since_view: 0, record: Record::default() };
         engine.clear_away()?;
         Ok(engine)
     }
@@ -88,18 +93,29 @@ impl Engine for FjallEngine {
         // From here on it may be in the journal, and then comes back with the next open.
         self.journal.append(&mut self.record)?;
         self.tables.apply(self.record.rows()).map_err(WriteError::Unknown)?;
+        self.since_view += 1;
         self.make_room().map_err(WriteError::Unknown)
     }
 
-    fn view(&self) -> Result<FjallView, StoreError> {
-        let open = Arc::clone(self.tables.shared());
-        Ok(FjallView { snapshot: open.database.snapshot(), open })
+    fn now(&self) -> Moment {
+        self.tables.now()
+    }
+
+    fn view(&mut self) -> Result<FjallView, StoreError> {
+        let (open, snapshot) = self.tables.snapshot();
+        self.since_view = 0;
+        Ok(FjallView { snapshot: Arc::new(snapshot), open })
+    }
+
+    fn view_lasts(&self) -> bool {
+        self.since_view < VIEW_GROUPS_MAX
     }
 
     fn sync(&mut self) -> Result<Settled, StoreError> {
         self.journal.sync()?;
         self.clear_away()?;
-        if self.tables.are_written() {
+        // What is merged later is only read from where it lies then by a view that is made later.
+        if self.tables.are_merged() && self.tables.are_written() {
             return Ok(Settled::All);
         }
         self.tables.check_workers()?;
@@ -107,8 +123,9 @@ impl Engine for FjallEngine {
     }
 }
 
+/// Shows every moment from its own on: what was there then is kept, and so is what came later (J5).
 pub(crate) struct FjallView {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     open: Arc<Open>,
 }
 
@@ -118,21 +135,24 @@ impl View for FjallView {
     fn get<R>(
         &self,
         row: &[u8],
+        at: Moment,
         read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
-        match self.snapshot.get(self.open.parts.of(row), row).map_err(store_error)? {
+        match self.open.parts.get(row, at).map_err(store_error)? {
             Some(value) => read(&value).map(Some),
             None => Ok(None),
         }
     }
 
-    fn range(&self, from: &[u8], to: &[u8]) -> Result<FjallCursor, StoreError> {
-        Ok(FjallCursor { rows: self.open.parts.range(&self.snapshot, from, to) })
+    fn range(&self, span: Span<'_>) -> Result<FjallCursor, StoreError> {
+        let rows = self.open.parts.range(span);
+        Ok(FjallCursor { rows, _snapshot: Arc::clone(&self.snapshot) })
     }
 }
 
 pub(crate) struct FjallCursor {
     rows: PartsIter,
+    _snapshot: Arc<Snapshot>,
 }
 
 impl Cursor for FjallCursor {
@@ -143,7 +163,7 @@ impl Cursor for FjallCursor {
     ) -> Result<Option<R>, StoreError> {
         match self.rows.next(direction) {
             Some(guard) => {
-                let (row, value) = guard.into_inner().map_err(store_error)?;
+                let (row, value) = guard.into_inner().map_err(|error| store_error(error.into()))?;
                 read(&row, &value).map(Some)
             }
             None => Ok(None),

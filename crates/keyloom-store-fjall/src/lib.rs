@@ -9,8 +9,8 @@
 //! J2: What the journal misses is noticed, wherever it is missing (`journal`).
 //! J3: Tables in memory that are full are left to be written by the commit that has filled them;
 //!     see `tables`.
-//! J4: A snapshot keeps the database open and the folder locked, and keeps old versions of rows
-//!     from being dropped.
+//! J4: A snapshot keeps the database open and the folder locked.
+//! J5: A view keeps what it shows at any moment from its own on, until nobody reads it any more.
 
 mod archive;
 mod engine;

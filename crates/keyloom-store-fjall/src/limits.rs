@@ -27,3 +27,7 @@ pub(crate) const SPACE_BYTES_MAX: usize = 1 << 20;
 /// How many segments are read when the store is opened before their rows are written to tables:
 /// every process that commits begins one.
 pub const SEGMENTS_MAX: u64 = 16;
+
+/// How many groups readers are shown by one view. To make a view costs as much as a small part of a
+/// commit, and what it keeps is not dropped from tables before the next one is made.
+pub(crate) const VIEW_GROUPS_MAX: usize = 64;

@@ -19,8 +19,10 @@
 use std::sync::Arc;
 
 use fjall::compaction::Leveled;
-use fjall::{Database, Iter, Keyspace, Readable, Snapshot};
+use fjall::{AbstractTree as _, Database, Keyspace, Slice};
 use keyloom_store::Direction;
+use keyloom_store::group::{Moment, Span};
+use lsm_tree::IterGuardImpl;
 
 use crate::limits::KEYS_TABLE_BYTES;
 use crate::settings;
@@ -66,13 +68,18 @@ impl Parts {
         self.keyspaces.get(self.place(row)).expect("a place is one of them")
     }
 
-    /// The rows from `from` to before `to`.
-    pub(crate) fn range(&self, snapshot: &Snapshot, from: &[u8], to: &[u8]) -> PartsIter {
+    /// The value of a row.
+    pub(crate) fn get(&self, row: &[u8], at: Moment) -> fjall::Result<Option<Slice>> {
+        Ok(self.of(row).tree.get(row, at.0)?)
+    }
+
+    /// The rows of a span.
+    pub(crate) fn range(&self, Span { from, to, at }: Span<'_>) -> PartsIter {
         let mut iters = [const { None }; PARTS.len()];
         let places = self.place(from)..=self.place(to);
         for (place, iter) in iters.iter_mut().enumerate() {
             let keyspace = self.keyspaces.get(place).filter(|_| places.contains(&place));
-            *iter = keyspace.map(|keyspace| snapshot.range(keyspace, from..to));
+            *iter = keyspace.map(|keyspace| keyspace.tree.range(from..to, at.0, None));
         }
         PartsIter { iters }
     }
@@ -85,24 +92,28 @@ impl Parts {
     }
 }
 
+/// The rows of one keyspace.
+type TreeIter = Box<dyn DoubleEndedIterator<Item = IterGuardImpl> + Send>;
+
 /// A place in a range, which may go through several keyspaces.
 pub(crate) struct PartsIter {
-    iters: [Option<Iter>; PARTS.len()],
+    iters: [Option<TreeIter>; PARTS.len()],
 }
 
 impl PartsIter {
     /// The next row from the end where this direction starts.
-    pub(crate) fn next(&mut self, direction: Direction) -> Option<fjall::Guard> {
+    pub(crate) fn next(&mut self, direction: Direction) -> Option<IterGuardImpl> {
         let mut iters = self.iters.iter_mut().flatten();
         match direction {
-            Direction::Forward => iters.find_map(Iter::next),
-            Direction::Reverse => iters.rev().find_map(Iter::next_back),
+            Direction::Forward => iters.find_map(Iterator::next),
+            Direction::Reverse => iters.rev().find_map(DoubleEndedIterator::next_back),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use lsm_tree::Guard as _;
     use tempfile::TempDir;
 
     use super::*;
@@ -137,7 +148,8 @@ mod tests {
     }
 
     fn read(parts: &Parts, database: &Database, ends: [&[u8]; 2], to: Direction) -> Vec<Vec<u8>> {
-        let mut iter = parts.range(&database.snapshot(), ends[0], ends[1]);
+        let at = Moment(database.snapshot().seqno());
+        let mut iter = parts.range(Span { from: ends[0], to: ends[1], at });
         let mut rows = Vec::new();
         while let Some(guard) = iter.next(to) {
             rows.push(guard.key().unwrap().to_vec());

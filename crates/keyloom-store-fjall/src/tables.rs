@@ -4,7 +4,9 @@
 //! tables in memory, the counter of sequence numbers, what snapshots see), so a release without it
 //! would not compile.
 //!
-//! T1: All rows of a record have one sequence number, and are seen once all of them are there.
+//! T1: All rows of a record have one sequence number, which is larger than all before. A moment is
+//!     the first number behind the last record that is there whole, so nothing of a record is seen
+//!     while it is being applied, whatever workers of fjall do meanwhile.
 //! T2: Tables in memory of all keyspaces become files together, when they are full together, and
 //!     belong to one segment of the journal, or to several whole ones.
 //! T3: Who fills tables faster than they are written and merged waits, unless fjall has given up.
@@ -17,9 +19,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, SeqNo};
+use fjall::{AbstractTree as _, Database, Keyspace, PersistMode, SeqNo, Snapshot};
 use keyloom_store::StoreError;
 use keyloom_store::folder::Folder;
+use keyloom_store::group::Moment;
 use keyloom_store::record::RowsIn;
 use lsm_tree::{InternalValue, Memtable, ValueType};
 
@@ -41,12 +44,16 @@ pub(crate) struct Open {
 /// The tables of an open database.
 pub(crate) struct Tables {
     open: Arc<Open>,
+    /// The first sequence number that the last record has not (T1).
+    now: Moment,
     /// The tables in memory that take rows, one of each keyspace.
     active: Vec<Arc<Memtable>>,
     /// The bytes of the tables in memory.
     bytes: u64,
     /// Tables that are to become files, the oldest first.
     sealed: VecDeque<Sealed>,
+    /// How often workers of fjall had merged tables when this was last looked at.
+    merges: usize,
 }
 
 /// Tables in memory that take no more rows.
@@ -75,15 +82,26 @@ impl Tables {
             let next = keyspace.tree.get_highest_persisted_seqno().map_or(0, |last| last + 1);
             database.supervisor.seqno.fetch_max(next);
         }
-        database.supervisor.snapshot_tracker.set(database.supervisor.seqno.get());
+        let now = Moment(database.supervisor.seqno.get());
+        database.supervisor.snapshot_tracker.set(now.0);
         let active = memtables(&parts);
         let open = Arc::new(Open { parts, database, _folder: folder });
-        Ok(Tables { open, active, bytes: 0, sealed: VecDeque::new() })
+        Ok(Tables { open, now, active, bytes: 0, sealed: VecDeque::new(), merges: 0 })
     }
 
-    /// What readers share.
-    pub(crate) fn shared(&self) -> &Arc<Open> {
-        &self.open
+    /// The moment behind the last record.
+    pub(crate) fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// What has to stay open for readers, and what keeps everything that is shown from now on from
+    /// being dropped.
+    pub(crate) fn snapshot(&mut self) -> (Arc<Open>, Snapshot) {
+        let snapshot = self.open.database.snapshot();
+        // A worker that has finished a table may have moved it on, and what it shows is only kept
+        // from there on.
+        self.now = self.now.max(Moment(snapshot.seqno()));
+        (Arc::clone(&self.open), snapshot)
     }
 
     /// Puts the rows of a record into the tables in memory (T1).
@@ -101,6 +119,7 @@ impl Tables {
             self.bytes += bytes;
         }
         database.supervisor.snapshot_tracker.publish(seqno);
+        self.now = Moment(seqno + 1);
         Ok(())
     }
 
@@ -151,6 +170,12 @@ impl Tables {
     /// Whether all tables that were left to become files are known to be.
     pub(crate) fn are_written(&self) -> bool {
         self.sealed.is_empty()
+    }
+
+    /// Whether workers of fjall have merged nothing since this was asked last, and do not now.
+    pub(crate) fn are_merged(&mut self) -> bool {
+        let before = mem::replace(&mut self.merges, self.open.database.compactions_completed());
+        self.open.database.active_compactions() == 0 && before == self.merges
     }
 
     fn begin_others(&mut self, segment: u64) {
@@ -213,6 +238,7 @@ fn empty_journals(data: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use keyloom_store::group::guarded;
     use keyloom_store::record::Record;
     use tempfile::TempDir;
 
@@ -234,6 +260,89 @@ mod tests {
             [[0x01, 0x01], [0x01, 0x04], [0x02, 0x00]].map(|key| [&key[..], &number].concat());
         let record = Record::of(keys.iter().map(|key| (key.as_slice(), Some(&b"value"[..]))));
         tables.apply(record.rows()).unwrap();
+    }
+
+    const KEY: &[u8] = &[0x01, 0x04];
+
+    /// Writes one row, and returns the moment from which on it is seen.
+    fn set(tables: &mut Tables, value: u64) -> Moment {
+        let value = value.to_be_bytes();
+        tables.apply(Record::of([(KEY, Some(&value[..]))]).rows()).unwrap();
+        tables.now()
+    }
+
+    fn seen(tables: &Tables, at: Moment) -> Option<u64> {
+        let value = tables.open.parts.get(KEY, at).unwrap()?;
+        Some(u64::from_be_bytes((*value).try_into().unwrap()))
+    }
+
+    /// Writes all tables into files and merges them, with everything dropped that may be.
+    fn merge(tables: &mut Tables, segment: u64) {
+        // A table that only waits for a worker lets fjall count what is still seen.
+        tables.open.parts.all().iter().for_each(|it| _ = it.rotate_memtable().unwrap());
+        tables.begin_others(segment);
+        while !tables.open.parts.all().iter().all(|it| it.tree.sealed_memtable_count() == 0) {
+            tables.check_workers().unwrap();
+            thread::yield_now();
+        }
+        for keyspace in tables.open.parts.all() {
+            keyspace.major_compact().unwrap();
+        }
+    }
+
+    #[test]
+    fn t1_a_snapshot_keeps_every_moment_from_its_own_on() {
+        let (mut tables, _folder) = tables();
+        let mut moments = Vec::new();
+        let mut kept = None;
+        for value in 0..40 {
+            moments.push((set(&mut tables, value), value));
+            match value {
+                10 => kept = Some(tables.snapshot()),
+                20 | 25 | 30 | 35 => merge(&mut tables, value),
+                _ => {}
+            }
+        }
+        for (moment, value) in moments.iter().skip(10) {
+            assert_eq!(seen(&tables, *moment), Some(*value));
+        }
+        // Without it, what was replaced is dropped, and fjall gives up where it looks for it.
+        drop(kept);
+        merge(&mut tables, 40);
+        let lost = guarded(|| Ok(seen(&tables, moments[15].0)));
+        assert_ne!(lost.ok(), Some(Some(15)));
+        assert_eq!(seen(&tables, tables.now()), Some(39));
+    }
+
+    #[test]
+    fn t1_a_table_that_becomes_a_file_shows_nothing_of_a_record_that_is_being_applied() {
+        let (mut tables, _folder) = tables();
+        let before = set(&mut tables, 1);
+        let half = tables.open.database.supervisor.seqno.next();
+        let row = InternalValue::from_components(KEY, [0; 8], half, ValueType::Value);
+        tables.active[1].insert(row);
+        // This moves on what fjall would show, over the number of the half record.
+        for keyspace in tables.open.parts.all() {
+            keyspace.tree.flush_active_memtable(0).unwrap();
+        }
+        assert!(tables.open.database.supervisor.snapshot_tracker.get() > half);
+        assert_eq!(seen(&tables, before), Some(1));
+        assert_eq!(tables.now(), before);
+    }
+
+    #[test]
+    fn t1_a_moment_is_none_from_before_the_snapshot_that_keeps_it() {
+        let (mut tables, _folder) = tables();
+        for value in 1..4 {
+            set(&mut tables, value);
+            tables.write(value).unwrap();
+        }
+        let before = tables.now();
+        let (_, snapshot) = tables.snapshot();
+        assert!(before < Moment(snapshot.seqno()), "a table that became a file has moved it on");
+        assert_eq!(tables.now(), Moment(snapshot.seqno()));
+        merge(&mut tables, 4);
+        assert_eq!(seen(&tables, tables.now()), Some(3));
     }
 
     fn runs(tables: &Tables) -> usize {

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use keyloom_store::folder::Folder;
-use keyloom_store::group::{Cursor, Engine, Rows, Settled, View, WriteError};
+use keyloom_store::group::{Cursor, Engine, Moment, Rows, Settled, Span, View, WriteError};
 use keyloom_store::record::Record;
 use keyloom_store::{Direction, StoreError};
 use redb::backends::FileBackend;
@@ -25,6 +25,7 @@ use crate::tree::{self, Bytes, ROWS, unseal};
 pub(crate) struct RedbEngine {
     open: Arc<Open>,
     journal: Journal,
+    now: Moment,
     /// A buffer that all groups share.
     record: Record,
 }
@@ -100,7 +101,7 @@ impl RedbEngine {
             transaction.commit().map_err(unavailable)?;
         }
         let open = Arc::new(Open { database, _folder: folder });
-        Ok(RedbEngine { open, journal, record: Record::default() })
+        Ok(RedbEngine { open, journal, now: Moment::default(), record: Record::default() })
     }
 
     /// Writes what is only in memory and in the journal, together with this transaction.
@@ -134,13 +135,19 @@ impl Engine for RedbEngine {
         let transaction = begin(&self.open.database).map_err(unavailable).map_err(not_written)?;
         tree::apply(&transaction, self.record.rows()).map_err(not_written)?;
         if self.journal.has_room(&self.record) {
-            self.append(transaction)
+            self.append(transaction)?;
         } else {
-            self.checkpoint(transaction).map_err(WriteError::Unknown)
+            self.checkpoint(transaction).map_err(WriteError::Unknown)?;
         }
+        self.now.0 += 1;
+        Ok(())
     }
 
-    fn view(&self) -> Result<RedbView, StoreError> {
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn view(&mut self) -> Result<RedbView, StoreError> {
         let transaction = self.open.database.begin_read().map_err(unavailable)?;
         let table = transaction.open_table(ROWS).map_err(unavailable)?;
         Ok(RedbView { table, _open: Arc::clone(&self.open) })
@@ -169,6 +176,7 @@ fn leave_in_memory(transaction: &mut WriteTransaction) -> Result<(), StoreError>
     transaction.set_durability(Durability::None).map_err(unavailable)
 }
 
+/// What a read transaction shows: the moment at which it began.
 pub(crate) struct RedbView {
     table: ReadOnlyTable<Bytes, Bytes>,
     _open: Arc<Open>,
@@ -180,6 +188,7 @@ impl View for RedbView {
     fn get<R>(
         &self,
         row: &[u8],
+        _at: Moment,
         read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
         match self.table.get(row).map_err(storage_error)? {
@@ -188,15 +197,15 @@ impl View for RedbView {
         }
     }
 
-    fn range(&self, from: &[u8], to: &[u8]) -> Result<RedbCursor, StoreError> {
-        let range = self.table.range::<&[u8]>(from..to).map_err(storage_error)?;
+    fn range(&self, span: Span<'_>) -> Result<RedbCursor, StoreError> {
+        let range = self.table.range::<&[u8]>(span.from..span.to).map_err(storage_error)?;
         Ok(RedbCursor { range })
     }
 
     /// A range of redb keeps its bounds, and looks whether its ends meet at each step.
     fn read_range(
         &self,
-        (from, to): (&[u8], &[u8]),
+        Span { from, to, at: _ }: Span<'_>,
         direction: Direction,
         count: usize,
         mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! commit() ─► queue ─► writer: check each, write all as one batch, sync once ─► answers
-//!                          └─► publishes a view ─► snapshot(), changes()
+//!                          └─► publishes a moment ─► snapshot(), changes()
 //! ```
 //!
 //! Where commits are synced, the writer is a thread of its own. Where they are not, waking a thread
@@ -12,16 +12,16 @@
 //! sleeps, and what nobody has written by then is left to the thread.
 //!
 //! G1: One writer at a time decides and writes, so all checks hold when the writes happen.
-//! G2: A view is published after its commits are as durable as promised and before they are
+//! G2: A moment is published after its commits are as durable as promised and before they are
 //!     acknowledged, so a reader sees every acknowledged commit and none that could still be lost.
 //! G3: Each caller gets exactly one answer, whatever happens to the writer.
 //! G4: After a write whose outcome is unknown, nothing more is written or read: what the engine
 //!     holds is only known again once it is opened again, and a reader who was told "absent" could
 //!     find it there.
 //!
-//! Readers wait for nobody: they clone the published view. What is read again and again they find
-//! beside the engine (`recent`). A view keeps what it shows alive in the engine (old pages, old
-//! tables), so long work should page through short snapshots.
+//! Readers wait for nobody: they take what was published last (`view`). What is read again and
+//! again they find beside the engine (`recent`). A view keeps what it shows alive in the engine
+//! (old pages, old tables), so long work should page through short snapshots.
 
 mod ends;
 mod filter;
@@ -31,6 +31,7 @@ mod queue;
 mod recent;
 mod rows;
 mod snapshot;
+mod view;
 mod writer;
 
 use std::panic::{self, AssertUnwindSafe};
@@ -39,7 +40,6 @@ use std::sync::mpsc::{self, Receiver as Inbox};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
 
-use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use futures_channel::oneshot::Receiver;
 
@@ -54,9 +54,11 @@ use filter::Scan as FilterScan;
 use queue::{Answer, Queue, Rests, Waiting, Wake};
 use recent::Recent;
 use snapshot::GroupSnapshot;
+use view::{Published, Shown};
 use writer::Writer;
 
 pub use rows::Rows;
+pub use view::{Cursor, Moment, Span, View};
 
 /// An ordered map on disk, as an engine offers it: all that a store has to add to this module.
 pub trait Engine: Send + 'static {
@@ -66,8 +68,16 @@ pub trait Engine: Send + 'static {
     /// Writes all rows or none, and returns when they are as durable as the store promises.
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError>;
 
-    /// A view of everything that was written.
-    fn view(&self) -> Result<Self::View, StoreError>;
+    /// The moment now: a later one after each write.
+    fn now(&self) -> Moment;
+
+    /// A view of everything that was written, at the moment that is then now.
+    fn view(&mut self) -> Result<Self::View, StoreError>;
+
+    /// Whether the last view shows what was written since it was made, too: up to now.
+    fn view_lasts(&self) -> bool {
+        false
+    }
 
     /// Makes everything that was written durable, and writes out what was put off: before the
     /// store is closed and, if it is durable, when nobody commits for a while.
@@ -92,59 +102,6 @@ pub enum WriteError {
     Unknown(StoreError),
 }
 
-/// Reads at one point in time.
-pub trait View: Send + Sync + 'static {
-    /// A place in a range of rows.
-    type Cursor: Cursor;
-
-    /// Lets `read` see the value of a row, if there is one.
-    fn get<R>(
-        &self,
-        row: &[u8],
-        read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
-    ) -> Result<Option<R>, StoreError>;
-
-    /// Opens the rows from `from` (inclusive) to `to` (exclusive), where `from` is below `to`.
-    fn range(&self, from: &[u8], to: &[u8]) -> Result<Self::Cursor, StoreError>;
-
-    /// Lets `read` see the first rows of such a range, at most `count`, from the end where this
-    /// direction starts. An engine may have a shorter way to that than a cursor that stays.
-    fn read_range(
-        &self,
-        (from, to): (&[u8], &[u8]),
-        direction: Direction,
-        count: usize,
-        read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        read_on(&mut self.range(from, to)?, direction, count, read)
-    }
-}
-
-/// A place in a range of rows, which it takes from one end.
-pub trait Cursor: Send + 'static {
-    /// Lets `read` see key and value of the next row from the end where this direction starts.
-    fn next<R>(
-        &mut self,
-        direction: Direction,
-        read: impl FnOnce(&[u8], &[u8]) -> Result<R, StoreError>,
-    ) -> Result<Option<R>, StoreError>;
-}
-
-/// Shows the next rows of a range to `read`.
-fn read_on(
-    cursor: &mut impl Cursor,
-    direction: Direction,
-    count: usize,
-    mut read: impl FnMut(&[u8], &[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    for _ in 0..count {
-        if cursor.next(direction, &mut read)?.is_none() {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// What an acknowledged commit survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
@@ -162,20 +119,13 @@ pub struct GroupStore<E: Engine> {
 }
 
 struct Shared<E: Engine> {
-    published: ArcSwap<Published<E::View>>,
+    published: Published<E::View>,
     recent: Arc<Recent>,
     queue: Queue,
     writer: Mutex<Writer<E>>,
     failed: Arc<OnceLock<String>>,
     durability: Durability,
     counts: Counts,
-}
-
-/// What readers see.
-struct Published<V> {
-    view: V,
-    /// The number of the last commit that it shows.
-    sequence: u64,
 }
 
 /// What was done so far.
@@ -209,14 +159,15 @@ impl Counts {
 
 impl<E: Engine> GroupStore<E> {
     /// Starts the writer, unless the engine has forgotten a commit that the mark remembers.
-    pub fn start(engine: E, mark: Mark, durability: Durability) -> Result<Self, StoreError> {
+    pub fn start(mut engine: E, mark: Mark, durability: Durability) -> Result<Self, StoreError> {
         let view = guarded(|| engine.view())?;
-        let tip = guarded(|| rows::read_tip(&view))?;
+        let published = Published::new(view, engine.now());
+        let tip = guarded(|| rows::read_tip(&published.latest()))?;
         mark.check(tip.sequence)?;
         let (scans, inbox) = mpsc::channel();
         let writer = Writer::new(engine, tip, mark, durability, scans);
         let shared = Arc::new(Shared {
-            published: ArcSwap::from_pointee(Published { view, sequence: tip.sequence }),
+            published,
             recent: writer.recent(),
             failed: writer.failed(),
             queue: Queue::default(),
@@ -244,9 +195,9 @@ impl<E: Engine> Drop for GroupStore<E> {
 
 impl<E: Engine> Shared<E> {
     /// What readers see, unless nobody knows what they should (G4).
-    fn published(&self) -> Result<Arc<Published<E::View>>, StoreError> {
+    fn shown(&self) -> Result<Shown<E::View>, StoreError> {
         match self.failed.get() {
-            None => Ok(self.published.load_full()),
+            None => Ok(self.published.latest()),
             Some(reason) => Err(StoreError::Unavailable { reason: reason.clone(), source: None }),
         }
     }
@@ -262,18 +213,20 @@ impl<E: Engine> Shared<E> {
         while let Some(group) = self.queue.take_group(rests) {
             let mut writer = self.writer.lock().expect(writer::CAUGHT);
             match group.is_empty() {
-                true if writer.settle() == Settled::NotYet => self.queue.rest_again(),
+                true if writer.settle(&self.published) == Settled::NotYet => {
+                    self.queue.rest_again();
+                }
                 true => {}
                 false => self.write(writer, group),
             }
         }
-        let _ = self.writer.lock().expect(writer::CAUGHT).settle();
+        let _ = self.writer.lock().expect(writer::CAUGHT).settle(&self.published);
     }
 
     /// The life of the thread that reads the keys of families for the filter.
     fn scan(&self, inbox: &Inbox<Arc<FilterScan>>) {
         for scan in inbox {
-            scan.run(|| self.queue.is_open().then(|| self.published.load_full()));
+            scan.run(|| self.queue.is_open().then(|| self.published.latest()));
         }
     }
 
@@ -335,7 +288,7 @@ impl<E: Engine> Shared<E> {
 impl<E: Engine> OrderedStore for GroupStore<E> {
     async fn snapshot(&self) -> Result<Box<dyn Snapshot>, StoreError> {
         Ok(Box::new(GroupSnapshot {
-            published: self.shared.published()?,
+            shown: self.shared.shown()?,
             recent: Arc::clone(&self.shared.recent),
         }))
     }
@@ -363,7 +316,7 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
         let Some(first) = after.0.checked_add(1).filter(|_| limit > 0) else {
             return Ok(Vec::new());
         };
-        let Published { view, .. } = &*self.shared.published()?;
+        let shown = self.shared.shown()?;
         let from = rows::change_key(Position(first));
         let mut found = Vec::new();
         let read = |row: &[u8], bytes: &[u8]| {
@@ -372,11 +325,11 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
             Ok(())
         };
         let range = (&from[..], &rows::CHANGES_END[..]);
-        guarded(|| view.read_range(range, Direction::Forward, limit, read))?;
+        guarded(|| shown.read_range(range, Direction::Forward, limit, read))?;
         // Positions have no gaps here, so what is missing before the first one was trimmed (C6).
         let before = match found.first() {
             Some(change) => change.position.0.saturating_sub(1),
-            None => guarded(|| rows::read_tip(view))?.position.0,
+            None => guarded(|| rows::read_tip(&shown))?.position.0,
         };
         if after.0 < before {
             return Err(StoreError::Trimmed { trimmed: Position(before) });
@@ -385,10 +338,10 @@ impl<E: Engine> OrderedStore for GroupStore<E> {
     }
 
     async fn feed(&self) -> Result<Feed, StoreError> {
-        let Published { view, .. } = &*self.shared.published()?;
+        let shown = self.shared.shown()?;
         guarded(|| {
-            let last = rows::read_tip(view)?.position;
-            let first = rows::first_change(view)?;
+            let last = rows::read_tip(&shown)?.position;
+            let first = rows::first_change(&shown)?;
             Ok(Feed { trimmed: first.map_or(last, |first| Position(first.0 - 1)), last })
         })
     }

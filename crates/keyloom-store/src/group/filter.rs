@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 use super::ends::{FAMILIES_MAX, Family, following};
 use super::hash::Hash;
 use super::rows;
-use super::{Cursor as _, Published, View, guarded};
+use super::{Cursor as _, Shown, View, guarded};
 use crate::batch::Batch;
 use crate::limits::{FILTER_BYTES, FILTER_SCAN_BYTES_MAX};
 use crate::{Direction, StoreError};
@@ -83,13 +83,13 @@ impl Filter {
 
 impl Scan {
     /// Reads all keys of the family, from views that are taken after it became known; ends early if
-    /// none is `published`, if the family is too large (F3), or after an error.
-    pub(super) fn run<V: View>(&self, published: impl Fn() -> Option<Arc<Published<V>>>) {
+    /// nothing is `shown`, if the family is too large (F3), or after an error.
+    pub(super) fn run<V: View>(&self, shown: impl Fn() -> Option<Shown<V>>) {
         let Some(end) = following(self.family) else { return };
         let (mut from, mut bytes) = (self.family.to_vec(), 0);
         while bytes <= FILTER_SCAN_BYTES_MAX {
-            let Some(published) = published() else { return };
-            let Ok(part) = self.read(&published.view, &from, &end) else { return };
+            let Some(shown) = shown() else { return };
+            let Ok(part) = self.read(&shown, &from, &end) else { return };
             bytes += part.bytes;
             match part.next {
                 Some(next) => from = next,
@@ -99,13 +99,18 @@ impl Scan {
     }
 
     /// Reads some keys from `from` on.
-    fn read<V: View>(&self, view: &V, from: &[u8], end: &Family) -> Result<Part, StoreError> {
+    fn read<V: View>(
+        &self,
+        shown: &Shown<V>,
+        from: &[u8],
+        end: &Family,
+    ) -> Result<Part, StoreError> {
         let [mut from_row, mut end_row] = [Vec::new(), Vec::new()];
         rows::value_key(from, &mut from_row);
         rows::value_key(end, &mut end_row);
         guarded(|| {
             let mut part = Part::default();
-            let mut cursor = view.range(&from_row, &end_row)?;
+            let mut cursor = shown.range(&from_row, &end_row)?;
             let mut last = Vec::new();
             while part.keys < SCAN_KEYS {
                 let found = cursor.next(Direction::Forward, |row, value| {
@@ -168,6 +173,7 @@ impl Bits {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Moment, Span};
     use super::*;
     use crate::batch::{Empty, Tip};
     use crate::{Commit, Write};
@@ -189,18 +195,19 @@ mod tests {
         fn get<R>(
             &self,
             _row: &[u8],
+            _at: Moment,
             _read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
         ) -> Result<Option<R>, StoreError> {
             panic!("a scan reads ranges");
         }
 
-        fn range(&self, from: &[u8], to: &[u8]) -> Result<KeysFrom, StoreError> {
+        fn range(&self, span: Span<'_>) -> Result<KeysFrom, StoreError> {
             let rows = self.keys.iter().map(|key| {
                 let mut row = Vec::new();
                 rows::value_key(key, &mut row);
                 row
             });
-            let within = rows.filter(|row| from <= row.as_slice() && row.as_slice() < to);
+            let within = rows.filter(|row| span.from <= row.as_slice() && row.as_slice() < span.to);
             let keys = within.collect::<Vec<_>>().into_iter();
             Ok(KeysFrom { keys, value: Arc::clone(&self.value) })
         }
@@ -216,11 +223,8 @@ mod tests {
         }
     }
 
-    fn view(keys: Vec<Vec<u8>>, value_bytes: usize) -> Arc<Published<Keys>> {
-        Arc::new(Published {
-            view: Keys { keys, value: Arc::new(vec![0; value_bytes]) },
-            sequence: 0,
-        })
+    fn view(keys: Vec<Vec<u8>>, value_bytes: usize) -> Shown<Keys> {
+        Shown::new(Keys { keys, value: Arc::new(vec![0; value_bytes]) }, Moment::default())
     }
 
     fn key(number: usize) -> Vec<u8> {
@@ -300,7 +304,7 @@ mod tests {
             let scan = begun(&mut filter, &key(0));
             let stored =
                 view((0..keys).map(key).collect(), FILTER_SCAN_BYTES_MAX / (64 * SCAN_KEYS));
-            scan.run(|| Some(Arc::clone(&stored)));
+            scan.run(|| Some(stored.clone()));
             assert_eq!(excludes(&mut filter, b"claim of nobody"), is_known);
         }
     }

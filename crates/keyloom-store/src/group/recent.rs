@@ -1,14 +1,15 @@
 //! What was read more than once lately, rows and whole pages of ranges: what many ask for is found
 //! without a walk through the engine, in as many steps however much else is stored.
 //!
-//! T1: What is found here is what the reader's view shows. It is kept together with the number of
-//!     the view that it was read from, and holds as long as nothing of it was written since. Before
-//!     its view is published, a commit notes its number for each key that it writes and for how
-//!     that key begins; a page holds if nothing was noted for what its range begins with.
+//! T1: What is found here is what the reader's moment shows. It is kept together with the moment at
+//!     which it was read, and holds as long as nothing of it was written since. Before a commit is
+//!     published, its moment is noted for each key that it writes and for how that key begins; a
+//!     page holds if nothing was noted for what its range begins with.
 //! T2: All rows together take [`ROWS_BYTES_MAX`], and all pages [`PAGES_BYTES_MAX`].
 
 mod places;
 
+use super::Moment;
 use super::hash::Hash;
 use crate::batch::Batch;
 use crate::limits::{PAGE_BYTES_MAX, PAGES_BYTES_MAX, ROW_BYTES_MAX, ROWS_BYTES_MAX};
@@ -48,22 +49,22 @@ impl Recent {
         }
     }
 
-    /// The row of a key in the view with this number; `look` finds it in the view.
+    /// The row of a key at this moment; `look` finds it there.
     pub(super) fn row(
         &self,
         key: &[u8],
-        sequence: u64,
+        at: Moment,
         look: impl FnOnce() -> Result<Option<Stored>, StoreError>,
     ) -> Result<Option<Stored>, StoreError> {
         let hash = self.hash.of(key);
-        self.rows.get(Asked { key, hash, noted: hash, sequence }, look)
+        self.rows.get(Asked { key, hash, noted: hash, at }, look)
     }
 
-    /// The entries of a range in the view with this number; `look` finds them in the view.
+    /// The entries of a range at this moment; `look` finds them there.
     pub(super) fn page(
         &self,
         range: Range<'_>,
-        sequence: u64,
+        at: Moment,
         look: impl FnOnce() -> Result<Entries, StoreError>,
     ) -> Result<Entries, StoreError> {
         let Some(beginning) = range.beginning().filter(|_| range.count <= ENTRIES_MAX) else {
@@ -71,17 +72,16 @@ impl Recent {
         };
         let key = range.key();
         let (hash, noted) = (self.hash.of(&key), self.hash.of(beginning));
-        let found = self.pages.get(Asked { key: &key, hash, noted, sequence }, || look().map(Some));
+        let found = self.pages.get(Asked { key: &key, hash, noted, at }, || look().map(Some));
         found.map(Option::unwrap_or_default)
     }
 
     /// Follows a batch that was written and whose view is not published yet (T1).
-    pub(super) fn follow(&self, batch: &Batch<'_>) {
-        let sequence = batch.tip().sequence;
+    pub(super) fn follow(&self, batch: &Batch<'_>, at: Moment) {
         for (key, _) in batch.slots() {
-            self.rows.note(self.hash.of(key), sequence);
+            self.rows.note(self.hash.of(key), at);
             for beginning in BEGINNINGS.iter().filter_map(|bytes| key.get(..*bytes)) {
-                self.pages.note(self.hash.of(beginning), sequence);
+                self.pages.note(self.hash.of(beginning), at);
             }
         }
     }
@@ -170,22 +170,22 @@ mod tests {
     }
 
     /// Reads a key that holds `stored` in the view; whether the view was asked.
-    fn asked(recent: &Recent, key: &[u8], sequence: u64, holds: &Stored) -> bool {
+    fn asked(recent: &Recent, key: &[u8], at: u64, holds: &Stored) -> bool {
         let mut asked = false;
         let look = || {
             asked = true;
             Ok(Some(holds.clone()))
         };
-        assert_eq!(recent.row(key, sequence, look).unwrap().as_ref(), Some(holds));
+        assert_eq!(recent.row(key, Moment(at), look).unwrap().as_ref(), Some(holds));
         asked
     }
 
-    fn write(recent: &Recent, key: &[u8], sequence: u64) {
+    fn write(recent: &Recent, key: &[u8], at: u64) {
         let writes = vec![Write::Put { key: key.into(), value: Vec::new() }];
         let commit = Commit { writes, ..Commit::default() };
-        let mut batch = Batch::new(Tip { sequence: sequence - 1, ..Tip::default() });
+        let mut batch = Batch::new(Tip::default());
         batch.add(&commit, &Empty).unwrap();
-        recent.follow(&batch);
+        recent.follow(&batch, Moment(at));
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
         for _ in 0..2 {
             asked(&recent, KEY, 7, &row);
         }
-        for sequence in [3, 7, 9] {
-            assert!(!asked(&recent, KEY, sequence, &row));
+        for at in [3, 7, 9] {
+            assert!(!asked(&recent, KEY, at, &row));
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
                 asked = true;
                 Ok(None)
             };
-            assert_eq!(recent.row(KEY, 7, look).unwrap(), None);
+            assert_eq!(recent.row(KEY, Moment(7), look).unwrap(), None);
             assert!(asked);
         }
     }
@@ -249,10 +249,10 @@ mod tests {
     fn p1_a_row_at_the_limit_is_kept_and_one_byte_more_is_not() {
         let recent = Recent::new();
         let fits = ROW_BYTES_MAX - 8 - 8 - 2 - KEY.len();
-        for (sequence, bytes, is_kept) in [(7, fits, true), (8, fits + 1, false)] {
-            let row = Stored { value: vec![0; bytes], stamp: Stamp(sequence) };
-            write(&recent, KEY, sequence);
-            let reads = [(); 3].map(|()| asked(&recent, KEY, sequence, &row));
+        for (at, bytes, is_kept) in [(7, fits, true), (8, fits + 1, false)] {
+            let row = Stored { value: vec![0; bytes], stamp: Stamp(at) };
+            write(&recent, KEY, at);
+            let reads = [(); 3].map(|()| asked(&recent, KEY, at, &row));
             assert_eq!(reads.last(), Some(&!is_kept));
         }
     }
@@ -286,9 +286,9 @@ mod tests {
         let kept = keys.iter().filter(|key| !asked(&recent, key, 7, &row));
         assert_eq!(kept.count(), WAYS);
         // What is written is read from the view, wherever it lies.
-        for (sequence, key) in (8..).zip(&keys) {
-            write(&recent, key, sequence);
-            assert!(asked(&recent, key, sequence, &stored("new", sequence)));
+        for (at, key) in (8..).zip(&keys) {
+            write(&recent, key, at);
+            assert!(asked(&recent, key, at, &stored("new", at)));
         }
     }
 
@@ -346,13 +346,13 @@ mod tests {
     }
 
     /// Reads a range that holds `entries` in the view; whether the view was asked.
-    fn asked_page(recent: &Recent, range: Range<'_>, sequence: u64, holds: &Entries) -> bool {
+    fn asked_page(recent: &Recent, range: Range<'_>, at: u64, holds: &Entries) -> bool {
         let mut asked = false;
         let look = || {
             asked = true;
             Ok(holds.clone())
         };
-        assert_eq!(recent.page(range, sequence, look).unwrap(), *holds);
+        assert_eq!(recent.page(range, Moment(at), look).unwrap(), *holds);
         asked
     }
 

@@ -18,7 +18,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Cursor, View};
+use super::{Cursor as _, Shown, View};
 use crate::batch::{Appended, Batch, Tip};
 use crate::{Direction, Position, Stamp, StoreError, Stored};
 
@@ -104,9 +104,9 @@ impl<'a> Rows<'a> {
 }
 
 /// The last numbers of a store (R3).
-pub(super) fn read_tip(view: &impl View) -> Result<Tip, StoreError> {
-    let tip = view.get(&TIP_KEY, decode_tip)?.unwrap_or_default();
-    let mut changes = view.range(&change_key(Position::default()), &CHANGES_END)?;
+pub(super) fn read_tip(shown: &Shown<impl View>) -> Result<Tip, StoreError> {
+    let tip = shown.get(&TIP_KEY, decode_tip)?.unwrap_or_default();
+    let mut changes = shown.range(&change_key(Position::default()), &CHANGES_END)?;
     let last = changes.next(Direction::Reverse, |row, bytes| {
         let (stamp, _) = decode_value(bytes)?;
         Ok(Tip { sequence: stamp.0, position: decode_change_key(row)? })
@@ -115,8 +115,8 @@ pub(super) fn read_tip(view: &impl View) -> Result<Tip, StoreError> {
 }
 
 /// The oldest change that is kept.
-pub(super) fn first_change(view: &impl View) -> Result<Option<Position>, StoreError> {
-    let mut changes = view.range(&change_key(Position::default()), &CHANGES_END)?;
+pub(super) fn first_change(shown: &Shown<impl View>) -> Result<Option<Position>, StoreError> {
+    let mut changes = shown.range(&change_key(Position::default()), &CHANGES_END)?;
     changes.next(Direction::Forward, |row, _| decode_change_key(row))
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::recent::{Range, Recent};
-use super::{Published, View, guarded, read_on, rows};
+use super::view::read_on;
+use super::{Shown, View, guarded, rows};
 use crate::limits::KEY_BYTES_MAX;
 use crate::{Direction, Entries, KeyRange, Scan, ScanOptions, Snapshot, StoreError, Stored};
 
@@ -14,7 +15,7 @@ const PAGE_RESERVED: usize = 32;
 
 /// What readers hold.
 pub(super) struct GroupSnapshot<V> {
-    pub(super) published: Arc<Published<V>>,
+    pub(super) shown: Shown<V>,
     pub(super) recent: Arc<Recent>,
 }
 
@@ -24,10 +25,9 @@ impl<V: View> GroupSnapshot<V> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             return Ok(None);
         }
-        let Published { view, sequence } = &*self.published;
-        self.recent.row(key, *sequence, || {
+        self.recent.row(key, self.shown.moment(), || {
             rows::value_key(key, row);
-            guarded(|| view.get(row, rows::decode_stored))
+            guarded(|| self.shown.get(row, rows::decode_stored))
         })
     }
 }
@@ -54,7 +54,7 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
             row
         });
         Ok(Box::new(GroupScan {
-            published: Arc::clone(&self.published),
+            shown: self.shown.clone(),
             recent: Arc::clone(&self.recent),
             from,
             to,
@@ -68,7 +68,7 @@ impl<V: View> Snapshot for GroupSnapshot<V> {
 struct GroupScan<V: View> {
     /// Before the view, so that it is dropped first.
     cursor: Option<V::Cursor>,
-    published: Arc<Published<V>>,
+    shown: Shown<V>,
     recent: Arc<Recent>,
     from: Vec<u8>,
     to: Vec<u8>,
@@ -99,9 +99,9 @@ impl<V: View> GroupScan<V> {
     fn whole(&self, count: usize) -> Result<Entries, StoreError> {
         let [from, to] = [&self.from, &self.to].map(|row| rows::decode_value_key(row));
         let range = Range { from: from?, to: to?, direction: self.direction, count };
-        self.recent.page(range, self.published.sequence, || {
-            let (view, range) = (&self.published.view, (&self.from[..], &self.to[..]));
-            entries(count, |read| view.read_range(range, self.direction, count, read))
+        self.recent.page(range, self.shown.moment(), || {
+            let range = (&self.from[..], &self.to[..]);
+            entries(count, |read| self.shown.read_range(range, self.direction, count, read))
         })
     }
 
@@ -109,9 +109,7 @@ impl<V: View> GroupScan<V> {
     fn part(&mut self, count: usize) -> Result<Entries, StoreError> {
         let cursor = match &mut self.cursor {
             Some(cursor) => cursor,
-            None => {
-                self.cursor.insert(guarded(|| self.published.view.range(&self.from, &self.to))?)
-            }
+            None => self.cursor.insert(guarded(|| self.shown.range(&self.from, &self.to))?),
         };
         entries(count, |read| read_on(cursor, self.direction, count, read))
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::task::{Context, Waker};
 use std::thread::ThreadId;
@@ -21,8 +22,17 @@ type Map = Arc<BTreeMap<Vec<u8>, Vec<u8>>>;
 #[derive(Default)]
 struct MapEngine {
     rows: Map,
+    now: Moment,
+    view: MapView,
     controls: Arc<Controls>,
 }
+
+/// What was stored at each moment that the view has lasted for.
+#[derive(Clone, Default)]
+struct MapView(Arc<Mutex<BTreeMap<Moment, Map>>>);
+
+/// How many moments a view lasts for, if it does.
+const LASTING_MOMENTS: usize = 3;
 
 /// What the tests see and steer.
 #[derive(Default)]
@@ -33,6 +43,10 @@ struct Controls {
     writes: Mutex<Vec<(usize, ThreadId)>>,
     /// What a sync answers, and who is told of it.
     syncs: Mutex<Option<(SyncAnswer, Sender<()>)>>,
+    /// Whether views last for some moments.
+    lasting: AtomicBool,
+    /// How many views were made.
+    views: AtomicUsize,
 }
 
 type SyncAnswer = Result<Settled, &'static str>;
@@ -49,7 +63,7 @@ enum Step {
 }
 
 impl Engine for MapEngine {
-    type View = Map;
+    type View = MapView;
 
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError> {
         let step = self.controls.steps.lock().unwrap().pop();
@@ -71,11 +85,30 @@ impl Engine for MapEngine {
                 None => map.remove(row),
             };
             Ok(())
-        })
+        })?;
+        self.now.0 += 1;
+        if self.view_lasts() {
+            self.view.0.lock().unwrap().insert(self.now, Arc::clone(&self.rows));
+        }
+        Ok(())
     }
 
-    fn view(&self) -> Result<Map, StoreError> {
-        Ok(Arc::clone(&self.rows))
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn view(&mut self) -> Result<MapView, StoreError> {
+        self.controls.views.fetch_add(1, Ordering::Relaxed);
+        let shown = BTreeMap::from([(self.now, Arc::clone(&self.rows))]);
+        self.view = MapView(Arc::new(Mutex::new(shown)));
+        Ok(self.view.clone())
+    }
+
+    fn view_lasts(&self) -> bool {
+        let shown = self.view.0.lock().unwrap();
+        let first = shown.first_key_value().map_or(0, |(first, _)| first.0);
+        let lasting = self.controls.lasting.load(Ordering::Relaxed);
+        lasting && self.now.0 < first + LASTING_MOMENTS as u64
     }
 
     fn sync(&mut self) -> Result<Settled, StoreError> {
@@ -86,19 +119,27 @@ impl Engine for MapEngine {
     }
 }
 
-impl View for Map {
+impl MapView {
+    fn at(&self, moment: Moment) -> Map {
+        Arc::clone(&self.0.lock().unwrap()[&moment])
+    }
+}
+
+impl View for MapView {
     type Cursor = VecDeque<(Vec<u8>, Vec<u8>)>;
 
     fn get<R>(
         &self,
         row: &[u8],
+        at: Moment,
         read: impl FnOnce(&[u8]) -> Result<R, StoreError>,
     ) -> Result<Option<R>, StoreError> {
-        BTreeMap::get(self, row).map(|value| read(value)).transpose()
+        self.at(at).get(row).map(|value| read(value)).transpose()
     }
 
-    fn range(&self, from: &[u8], to: &[u8]) -> Result<Self::Cursor, StoreError> {
-        let rows = BTreeMap::range(self, from.to_vec()..to.to_vec());
+    fn range(&self, span: Span<'_>) -> Result<Self::Cursor, StoreError> {
+        let map = self.at(span.at);
+        let rows = map.range(span.from.to_vec()..span.to.to_vec());
         Ok(rows.map(|(key, value)| (key.clone(), value.clone())).collect())
     }
 }
@@ -477,9 +518,52 @@ fn a_panic_while_reading_is_an_error() {
     assert!(error.to_string().contains("page 7 is odd"), "{error}");
 }
 
+#[test]
+fn g2_a_lasting_view_shows_each_commit_and_older_snapshots_what_they_showed() {
+    let subject = start(Durability::Buffered, vec![]);
+    subject.controls.lasting.store(true, Ordering::Relaxed);
+    let mut snapshots = Vec::new();
+    for number in 0..10 * LASTING_MOMENTS {
+        let snapshot = block_on(subject.store.snapshot()).unwrap();
+        snapshots.push(snapshot);
+        subject.commit(put(&number.to_string())).unwrap();
+        assert!(subject.exists(&number.to_string()));
+    }
+    for (seen, snapshot) in snapshots.iter().enumerate() {
+        let exists = |number: usize| {
+            block_on(snapshot.get(number.to_string().as_bytes())).unwrap().is_some()
+        };
+        assert!((0..10 * LASTING_MOMENTS).all(|number| exists(number) == (number < seen)));
+    }
+    // The first view, and one after each that has lasted.
+    let views = subject.controls.views.load(Ordering::Relaxed);
+    assert!(views <= 11, "{views}");
+}
+
+#[test]
+fn once_everything_is_written_out_readers_get_a_new_view() {
+    let subject = start(Durability::Durable, vec![]);
+    let made = || {
+        // The view is made before the writer is free again.
+        drop(subject.store.shared.writer.lock().unwrap());
+        subject.controls.views.load(Ordering::Relaxed)
+    };
+    let before = made();
+    commit_and_rest(&subject, Ok(Settled::All));
+    assert_eq!(made(), before + 2, "one with the commit, and one after it");
+    assert!(subject.exists("a"));
+}
+
 fn open(folder: &Path, durability: Durability) -> Arc<dyn OrderedStore> {
     let mark = Folder::open(folder, "map").unwrap().mark().unwrap();
     Arc::new(GroupStore::start(MapEngine::default(), mark, durability).unwrap())
+}
+
+fn open_lasting(folder: &Path, durability: Durability) -> Arc<dyn OrderedStore> {
+    let mark = Folder::open(folder, "map").unwrap().mark().unwrap();
+    let engine = MapEngine::default();
+    engine.controls.lasting.store(true, Ordering::Relaxed);
+    Arc::new(GroupStore::start(engine, mark, durability).unwrap())
 }
 
 mod durable {
@@ -488,4 +572,12 @@ mod durable {
 
 mod buffered {
     crate::conformance_tests!(|folder| super::open(folder, super::Durability::Buffered));
+}
+
+mod durable_lasting {
+    crate::conformance_tests!(|folder| super::open_lasting(folder, super::Durability::Durable));
+}
+
+mod buffered_lasting {
+    crate::conformance_tests!(|folder| super::open_lasting(folder, super::Durability::Buffered));
 }

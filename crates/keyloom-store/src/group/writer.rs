@@ -5,8 +5,6 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::ArcSwap;
-
 use super::ends::Ends;
 use super::filter::{Filter, Scan};
 use super::hot::{HotRow, HotRows};
@@ -14,7 +12,8 @@ use super::queue::Answer;
 use super::recent::Recent;
 use super::rows::{self, Rows};
 use super::{
-    Cursor as _, Durability, Engine, Published, Settled, View, WriteError, guarded, panic_message,
+    Cursor as _, Durability, Engine, Published, Settled, Shown, View, WriteError, guarded,
+    panic_message,
 };
 use crate::batch::{Base, Batch, Tip};
 use crate::folder::Mark;
@@ -75,7 +74,7 @@ impl<E: Engine> Writer<E> {
     pub(super) fn process<'a>(
         &mut self,
         commits: impl ExactSizeIterator<Item = &'a Commit>,
-        published: &ArcSwap<Published<E::View>>,
+        published: &Published<E::View>,
     ) -> Vec<Answer> {
         let count = commits.len();
         if let Some(reason) = self.failed.get() {
@@ -95,7 +94,7 @@ impl<E: Engine> Writer<E> {
     pub(super) fn trim(
         &mut self,
         through: Position,
-        published: &ArcSwap<Published<E::View>>,
+        published: &Published<E::View>,
     ) -> Result<(), StoreError> {
         if let Some(reason) = self.failed.get() {
             return Err(StoreError::Unavailable { reason: reason.clone(), source: None });
@@ -121,10 +120,21 @@ impl<E: Engine> Writer<E> {
 
     /// Makes everything durable, and lets the engine write out what it has put off: while nobody
     /// waits, and before the store is closed. Those who come after a failure are told of it.
-    pub(super) fn settle(&mut self) -> Settled {
+    pub(super) fn settle(&mut self, published: &Published<E::View>) -> Settled {
         if self.failed.get().is_some() {
             return Settled::All;
         }
+        let settled = self.sync();
+        if settled == Settled::All
+            && let Ok(view) = guarded(|| self.engine.view())
+        {
+            // The last view keeps what was written out since, and reads it where it was before.
+            published.replace(view, self.engine.now());
+        }
+        settled
+    }
+
+    fn sync(&mut self) -> Settled {
         let settled = guarded(|| self.engine.sync()).and_then(|settled| match self.durability {
             Durability::Durable => Ok(settled),
             Durability::Buffered => self.mark.record_durable(self.tip.sequence).map(|()| settled),
@@ -142,12 +152,12 @@ impl<E: Engine> Writer<E> {
     fn decide_and_write<'a>(
         &mut self,
         commits: impl ExactSizeIterator<Item = &'a Commit>,
-        published: &ArcSwap<Published<E::View>>,
+        published: &Published<E::View>,
     ) -> Vec<Answer> {
-        let Published { view, .. } = &*published.load_full();
+        let shown = published.latest();
         let mut batch = Batch::new(self.tip);
         let Writer { hot, ends, filter, scans, .. } = &*self;
-        let current = Current { view, hot, ends, filter, scans };
+        let current = Current { shown: &shown, hot, ends, filter, scans };
         let answers: Vec<Answer> = commits.map(|commit| batch.add(commit, &current)).collect();
         if batch.is_empty() {
             return answers;
@@ -168,7 +178,7 @@ impl<E: Engine> Writer<E> {
     fn write(
         &mut self,
         batch: &Batch<'_>,
-        published: &ArcSwap<Published<E::View>>,
+        published: &Published<E::View>,
     ) -> Result<(), WriteError> {
         self.engine.write(&Rows::new(batch))?;
         self.tip = batch.tip();
@@ -180,30 +190,33 @@ impl<E: Engine> Writer<E> {
             Durability::Buffered => self.mark.record_buffered(self.tip.sequence),
         };
         recorded.map_err(WriteError::Unknown)?;
-        self.recent.follow(batch);
-        self.publish(published)
+        self.recent.follow(batch, self.engine.now());
+        self.publish(published).map_err(WriteError::Unknown)
     }
 
-    fn publish(&self, published: &ArcSwap<Published<E::View>>) -> Result<(), WriteError> {
-        let view = self.engine.view().map_err(WriteError::Unknown)?;
-        published.store(Arc::new(Published { view, sequence: self.tip.sequence }));
+    fn publish(&mut self, published: &Published<E::View>) -> Result<(), StoreError> {
+        if self.engine.view_lasts() {
+            published.prolong(self.engine.now());
+        } else {
+            let view = self.engine.view()?;
+            published.replace(view, self.engine.now());
+        }
         Ok(())
     }
 
     fn forget(
         &mut self,
         through: Position,
-        published: &ArcSwap<Published<E::View>>,
+        published: &Published<E::View>,
     ) -> Result<(), WriteError> {
-        let Published { view, .. } = &*published.load_full();
-        let first = rows::first_change(view).map_err(WriteError::NotWritten)?;
+        let first = rows::first_change(&published.latest()).map_err(WriteError::NotWritten)?;
         let Some(first) = first else { return Ok(()) };
         let last = through.min(self.tip.position).0.min(first.0 + (TRIM_CHANGES_MAX - 1));
         if last < first.0 {
             return Ok(());
         }
         self.engine.write(&Rows::without(&Batch::new(self.tip), first..=Position(last)))?;
-        self.publish(published)
+        self.publish(published).map_err(WriteError::Unknown)
     }
 
     fn fail(&mut self, count: usize, reason: &str) -> Vec<Answer> {
@@ -223,7 +236,7 @@ fn each(count: usize, error: impl Fn() -> StoreError) -> Vec<Answer> {
 
 /// The published state, as the base of a batch.
 struct Current<'a, V> {
-    view: &'a V,
+    shown: &'a Shown<V>,
     hot: &'a RefCell<HotRows>,
     ends: &'a RefCell<Ends>,
     filter: &'a RefCell<Filter>,
@@ -276,7 +289,7 @@ impl<V: View> Current<'_, V> {
         let [mut from_row, mut to_row] = [Vec::new(), Vec::new()];
         rows::value_key(from, &mut from_row);
         rows::value_key(to, &mut to_row);
-        let mut keys = self.view.range(&from_row, &to_row)?;
+        let mut keys = self.shown.range(&from_row, &to_row)?;
         keys.next(Direction::Reverse, |row, _| rows::decode_value_key(row).map(<[u8]>::to_vec))
     }
 
@@ -287,6 +300,6 @@ impl<V: View> Current<'_, V> {
     ) -> Result<Option<R>, StoreError> {
         let mut row = Vec::with_capacity(key.len() + 1);
         rows::value_key(key, &mut row);
-        self.view.get(&row, read)
+        self.shown.get(&row, read)
     }
 }

@@ -1,7 +1,7 @@
 //! Places for what is read again, by a hash, in a bounded space.
 //!
 //! ```text
-//! what is kept = sequence u64 | length of the key u16 | key | content        in one allocation
+//! what is kept = moment u64 | length of the key u16 | key | content        in one allocation
 //! ```
 //!
 //! P1: There is one place for each class of hashes, with a bounded number of bytes. Four classes
@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 use crate::StoreError;
+use crate::group::Moment;
 
 /// Places, as many as there are classes.
 pub(super) struct Places {
@@ -47,8 +48,8 @@ pub(super) struct Asked<'a> {
     pub(super) hash: u64,
     /// The hash by which commits note that it is not the same any more.
     pub(super) noted: u64,
-    /// The number of the view that it is read from.
-    pub(super) sequence: u64,
+    /// The moment at which it is read.
+    pub(super) at: Moment,
 }
 
 /// What is known of one class. It never lies in two cache lines: what is kept is found with two
@@ -56,13 +57,13 @@ pub(super) struct Asked<'a> {
 #[derive(Default)]
 #[repr(align(32))]
 struct Place {
-    /// The last commit that was noted for this class.
+    /// The last moment that was noted for this class.
     noted: AtomicU64,
     kept: Mutex<Option<Box<[u8]>>>,
 }
 
 /// What stands in front of what is kept.
-const SEQUENCE_BYTES: usize = 8;
+const MOMENT_BYTES: usize = 8;
 const KEY_LEN_BYTES: usize = 2;
 
 /// Further bits of two hashes; [`NONE`] of nothing.
@@ -94,7 +95,7 @@ impl Places {
         Places { places, marks, bytes_max }
     }
 
-    /// What is asked for, as the view shows it; `look` finds it there.
+    /// What is asked for, as it was at that moment; `look` finds it in the engine.
     pub(super) fn get<T: Content>(
         &self,
         asked: Asked<'_>,
@@ -118,15 +119,15 @@ impl Places {
         Ok(found)
     }
 
-    /// Notes a commit for the class of a hash.
-    pub(super) fn note(&self, hash: u64, sequence: u64) {
+    /// Notes that something of the class of a hash is not the same from this moment on.
+    pub(super) fn note(&self, hash: u64, at: Moment) {
         if let Some(place) = self.places.get(self.class(hash)) {
-            place.noted.store(sequence, Ordering::Release);
+            place.noted.store(at.0, Ordering::Release);
         }
     }
 
-    fn noted(&self, hash: u64) -> Option<u64> {
-        self.places.get(self.class(hash)).map(|place| place.noted.load(Ordering::Acquire))
+    fn noted(&self, hash: u64) -> Option<Moment> {
+        self.places.get(self.class(hash)).map(|place| Moment(place.noted.load(Ordering::Acquire)))
     }
 
     pub(super) fn class(&self, hash: u64) -> usize {
@@ -198,27 +199,31 @@ impl Marks {
 }
 
 impl Place {
-    /// What is asked for, if it is here and nothing was noted since the view that it was read from
-    /// or the view that is asked, whichever is older.
-    fn find<T: Content>(&self, asked: Asked<'_>, noted: impl FnOnce() -> Option<u64>) -> Option<T> {
+    /// What is asked for, if it is here and nothing was noted since the moment at which it was
+    /// read or the one that is asked about, whichever is earlier.
+    fn find<T: Content>(
+        &self,
+        asked: Asked<'_>,
+        noted: impl FnOnce() -> Option<Moment>,
+    ) -> Option<T> {
         let kept = self.kept.try_lock().ok()?;
-        let (sequence, rest) = kept.as_deref()?.split_first_chunk()?;
+        let (at, rest) = kept.as_deref()?.split_first_chunk()?;
         let (key_len, rest) = rest.split_first_chunk()?;
         let (key, content) = rest.split_at_checked(u16::from_be_bytes(*key_len).into())?;
         let is_shown =
-            key == asked.key && noted()? <= u64::from_be_bytes(*sequence).min(asked.sequence);
+            key == asked.key && noted()? <= Moment(u64::from_be_bytes(*at)).min(asked.at);
         if is_shown { T::read(content) } else { None }
     }
 
     /// Keeps something, unless it is too large or the place is in use.
     fn keep(&self, asked: Asked<'_>, content: &impl Content, bytes_max: usize) -> bool {
         let Ok(key_len) = u16::try_from(asked.key.len()) else { return false };
-        let len = SEQUENCE_BYTES + KEY_LEN_BYTES + asked.key.len() + content.bytes();
+        let len = MOMENT_BYTES + KEY_LEN_BYTES + asked.key.len() + content.bytes();
         if len > bytes_max {
             return false;
         }
         let mut bytes = Vec::with_capacity(len);
-        bytes.extend_from_slice(&asked.sequence.to_be_bytes());
+        bytes.extend_from_slice(&asked.at.0.to_be_bytes());
         bytes.extend_from_slice(&key_len.to_be_bytes());
         bytes.extend_from_slice(asked.key);
         content.write(&mut bytes);
