@@ -2,6 +2,7 @@
 //!
 //! R1: In each round every contender has its turn at every row before the next row begins, and
 //!     each round begins with another contender: what disturbs the machine disturbs all of them.
+//!     Where sizes are compared, each round has all of them.
 //! R2: All contenders give the same answers to the same questions, or the run fails.
 //! R3: Lists and lookups cost the same number of keys at every size, or the run fails.
 
@@ -9,9 +10,9 @@ use std::io::Write;
 
 use crate::contender::{Promise, Who};
 use crate::crew::Crew;
-use crate::figures::{Asked, Figures, Growth, median};
+use crate::figures::{Asked, Figures, Growth, Step};
 use crate::outcome::Outcome;
-use crate::protocol::{Answer, Task, Timing};
+use crate::protocol::{Answer, Database, Task, Timing};
 use crate::row::{Row, UPDATE_WRITERS};
 use crate::workload::{Reading, Workload};
 
@@ -26,8 +27,17 @@ pub(crate) struct Settings {
     pub(crate) haste: u64,
 }
 
-/// The documents of the load between two turns: a hundredth of all, so that sizes at which growth
-/// is measured are met exactly.
+/// What everybody is asked.
+#[derive(Clone, Copy)]
+struct Question {
+    database: Database,
+    reading: Reading,
+    asked: Asked,
+    /// The documents that are asked about.
+    among: u64,
+}
+
+/// How many turns the load takes.
 const LOAD_PARTS: u64 = 100;
 
 /// The readings whose growth is measured.
@@ -46,6 +56,7 @@ pub(crate) fn run(crew: &mut Crew, settings: Settings, log: &mut dyn Write) -> O
     conductor.open(Promise::Durable)?;
     conductor.load()?;
     conductor.weigh(Row::Disk)?;
+    conductor.grow()?;
     conductor.durable_rounds()?;
     conductor.weigh(Row::Memory)?;
     conductor.open(Promise::Buffered)?;
@@ -97,44 +108,58 @@ impl Conductor<'_> {
                 round_from = to;
                 writeln!(self.log, "loaded {to} of {} documents", workload.documents)?;
             }
-            if workload.sizes().contains(&to) {
-                self.grow(to)?;
-            }
         }
         Ok(())
     }
 
-    fn grow(&mut self, size: u64) -> Outcome<()> {
+    /// Asks the same of databases of all sizes, which stand side by side.
+    fn grow(&mut self) -> Outcome<()> {
+        let [sizes @ .., _] = self.settings.workload.sizes();
+        for who in Who::ALL {
+            for size in sizes {
+                self.crew.perform(who, Task::OpenSmaller { size })?;
+            }
+        }
         for reading in GROWING {
             for asked in [Asked::First, Asked::All] {
-                self.grow_one(size, reading, asked)?;
+                self.grow_one(reading, asked)?;
+                writeln!(self.log, "measured growth of {reading:?}, {asked:?} documents")?;
             }
         }
-        writeln!(self.log, "measured lists and lookups at {size} documents")?;
+        for who in Who::ALL {
+            self.crew.perform(who, Task::RemoveSmaller)?;
+        }
         Ok(())
     }
 
-    fn grow_one(&mut self, size: u64, reading: Reading, asked: Asked) -> Outcome<()> {
+    fn grow_one(&mut self, reading: Reading, asked: Asked) -> Outcome<()> {
         let Settings { workload, rounds, .. } = self.settings;
-        let [smallest, ..] = workload.sizes();
-        let among = if asked == Asked::First { smallest } else { size };
-        let mut samples = vec![Vec::new(); Who::ALL.len()];
-        let mut keys = vec![None; Who::ALL.len()];
+        let sizes = workload.sizes();
+        let mut growth = Who::ALL.map(|who| {
+            let steps = sizes.map(|size| Step { size, micros: Vec::new() }).to_vec();
+            Growth { who, row: Row::Read(reading), asked, keys: None, steps }
+        });
         // The first time warms up and does not count.
         for round in 0..=rounds {
-            let timings = self.ask_all(reading, asked, among, round)?;
-            for ((samples, keys), timing) in samples.iter_mut().zip(&mut keys).zip(timings) {
-                if round > 0 {
-                    samples.push(micros(&timing));
+            for (place, size) in sizes.into_iter().enumerate() {
+                let [smallest, ..] = sizes;
+                let among = if asked == Asked::First { smallest } else { size };
+                let database = if size == workload.documents {
+                    Database::Main
+                } else {
+                    Database::Smaller { size }
+                };
+                let question = Question { database, reading, asked, among };
+                let timings = self.ask_all(question, round)?;
+                for (growth, timing) in growth.iter_mut().zip(timings) {
+                    growth.keys = same_cost(&timing, growth.keys)?;
+                    if let Some(step) = growth.steps.get_mut(place).filter(|_| round > 0) {
+                        step.micros.push(micros(&timing));
+                    }
                 }
-                *keys = same_cost(&timing, *keys)?;
             }
         }
-        for ((who, samples), keys) in Who::ALL.into_iter().zip(samples).zip(keys) {
-            let step = (size, median(&samples).unwrap_or(f64::NAN), keys);
-            let row = Row::Read(reading);
-            self.figures.add_step(Growth { who, row, asked, steps: vec![step] })?;
-        }
+        self.figures.growth.extend(growth);
         Ok(())
     }
 
@@ -196,8 +221,9 @@ impl Conductor<'_> {
     }
 
     fn read(&mut self, row: Row, reading: Reading, round: u64) -> Outcome<()> {
-        let documents = self.settings.workload.documents;
-        let timings = self.ask_all(reading, Asked::All, documents, round)?;
+        let among = self.settings.workload.documents;
+        let question = Question { database: Database::Main, reading, asked: Asked::All, among };
+        let timings = self.ask_all(question, round)?;
         for (who, timing) in Who::ALL.into_iter().zip(timings).filter(|_| round > 0) {
             self.figures.add(row, who, micros(&timing));
             let (p50, p99) = (timing.p50 as f64 / 1e3, timing.p99 as f64 / 1e3);
@@ -209,18 +235,13 @@ impl Conductor<'_> {
     /// Asks everybody the same; the timings are in the order of [`Who::ALL`]. Who asks again and
     /// again about the same has asked just before: what others have left of him in the caches of
     /// the processor is not what is measured.
-    fn ask_all(
-        &mut self,
-        reading: Reading,
-        asked: Asked,
-        among: u64,
-        round: u64,
-    ) -> Outcome<Vec<Timing>> {
+    fn ask_all(&mut self, question: Question, round: u64) -> Outcome<Vec<Timing>> {
+        let Question { database, reading, asked, among } = question;
         let count = self.operations(Row::Read(reading));
         let mut timings = vec![Timing::default(); Who::ALL.len()];
         for (place, who) in turns(round) {
             let times = if asked == Asked::First { 2 } else { 1 };
-            let task = Task::Read { reading, among, seed: round, count, times };
+            let task = Task::Read { database, reading, among, seed: round, count, times };
             let timing = self.crew.measure(who, task)?;
             if let Some(slot) = timings.get_mut(place) {
                 *slot = timing;
@@ -262,9 +283,10 @@ impl Conductor<'_> {
             Row::Create { promise: Promise::Buffered, .. } => 120_000,
             // There are enough pending ones for ten rounds of a small run.
             Row::Update => (self.settings.workload.documents / 40).min(8000),
-            Row::Read(Reading::Get | Reading::Lookup) => 20_000,
-            Row::Read(Reading::Covered) => 5000,
-            Row::Read(Reading::Newest | Reading::Merged) => 2000,
+            // Whoever has his turn finds the caches of the processor full of what others did. That
+            // is no matter of what is asked, so a turn is some times longer than it takes to change.
+            Row::Read(Reading::Get | Reading::Lookup | Reading::Covered) => 20_000,
+            Row::Read(Reading::Newest | Reading::Merged) => 5000,
             Row::Load | Row::Memory | Row::Disk => 0,
         };
         (operations / self.settings.haste).max(20)

@@ -19,11 +19,24 @@ pub(crate) enum Task {
     Create { from: u64, to: u64, writers: usize },
     /// Decide the pending approvals of these turns, each in a commit of its own.
     Update { from: u64, to: u64, writers: usize },
+    /// Open one more database, which has only the first `size` approvals.
+    OpenSmaller { size: u64 },
+    /// Close and remove all smaller databases.
+    RemoveSmaller,
     /// Answer questions about the first `among` documents, all of them so often; the last time
     /// counts.
-    Read { reading: Reading, among: u64, seed: u64, count: u64, times: u64 },
+    Read { database: Database, reading: Reading, among: u64, seed: u64, count: u64, times: u64 },
     /// Tell what is in use.
     Weigh,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Database {
+    /// The database that everything is measured with.
+    Main,
+    /// The smaller one with so many approvals.
+    Smaller { size: u64 },
 }
 
 /// What came of it.

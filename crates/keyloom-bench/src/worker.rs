@@ -1,16 +1,19 @@
 //! The process of one contender: does the tasks that come in, one after the other.
 
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, Write};
-use std::path::Path;
+use std::mem;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::contender::{Contender, Promise, Who};
 use crate::machine;
 use crate::outcome::Outcome;
 use crate::probe::Probe;
-use crate::protocol::{Answer, Task, Timing};
+use crate::protocol::{Answer, Database, Task, Timing};
 use crate::stopwatch::nanos;
-use crate::workload::{Approval, Workload};
+use crate::workload::Workload;
 
 /// Serves until the input ends.
 pub(crate) fn serve(
@@ -20,7 +23,7 @@ pub(crate) fn serve(
     input: impl BufRead,
     mut output: impl Write,
 ) -> Outcome<()> {
-    let mut worker = Worker { who, folder, workload, contender: None };
+    let mut worker = Worker { who, folder, workload, contender: None, smaller: BTreeMap::new() };
     for line in input.lines() {
         let task = serde_json::from_str(&line?)?;
         let answer = worker
@@ -37,6 +40,8 @@ struct Worker<'a> {
     folder: &'a Path,
     workload: Workload,
     contender: Option<Box<dyn Contender>>,
+    /// By how many approvals they have.
+    smaller: BTreeMap<u64, Box<dyn Contender>>,
 }
 
 impl Worker<'_> {
@@ -48,12 +53,13 @@ impl Worker<'_> {
                 Ok(Answer::Done)
             }
             Task::Load { from, to } => {
-                let approvals: Vec<Approval> = (from..to).map(|n| workload.approval(n)).collect();
-                Ok(written(to - from, self.contender()?.load(&approvals)?))
+                let approvals = workload.approvals(from..to);
+                Ok(written(to - from, self.contender(Database::Main)?.load(&approvals)?))
             }
             Task::Create { from, to, writers } => {
-                let approvals: Vec<Approval> = (from..to).map(|n| workload.approval(n)).collect();
-                Ok(written(to - from, self.contender()?.create(&approvals, writers)?))
+                let approvals = workload.approvals(from..to);
+                let contender = self.contender(Database::Main)?;
+                Ok(written(to - from, contender.create(&approvals, writers)?))
             }
             Task::Update { from, to, writers } => {
                 let change = |turn| {
@@ -62,11 +68,20 @@ impl Worker<'_> {
                     (old, new)
                 };
                 let changes: Vec<_> = (from..to).map(change).collect();
-                Ok(written(to - from, self.contender()?.update(&changes, writers)?))
+                let contender = self.contender(Database::Main)?;
+                Ok(written(to - from, contender.update(&changes, writers)?))
             }
-            Task::Read { reading, among, seed, count, times } => {
+            Task::OpenSmaller { size } => {
+                self.open_smaller(size)?;
+                Ok(Answer::Done)
+            }
+            Task::RemoveSmaller => {
+                self.remove_smaller()?;
+                Ok(Answer::Done)
+            }
+            Task::Read { database, reading, among, seed, count, times } => {
                 let questions = workload.questions(reading, among, seed, count);
-                let contender = self.contender()?;
+                let contender = self.contender(database)?;
                 let mut probe = Probe::default();
                 for _ in 0..times {
                     probe = Probe::default();
@@ -92,8 +107,35 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn contender(&self) -> Outcome<&dyn Contender> {
-        self.contender.as_deref().ok_or_else(|| "nothing is open".into())
+    fn open_smaller(&mut self, size: u64) -> Outcome<()> {
+        let folder = self.smaller_folder(size);
+        fs::create_dir(&folder)?;
+        let contender = self.who.open(&folder, Promise::Durable)?;
+        contender.load(&self.workload.approvals(0..size))?;
+        self.smaller.insert(size, contender);
+        Ok(())
+    }
+
+    fn remove_smaller(&mut self) -> Outcome<()> {
+        for (size, contender) in mem::take(&mut self.smaller) {
+            // Closed before its files are removed.
+            drop(contender);
+            fs::remove_dir_all(self.smaller_folder(size))?;
+        }
+        Ok(())
+    }
+
+    /// Beside the folder of the main database, which is weighed.
+    fn smaller_folder(&self, size: u64) -> PathBuf {
+        self.folder.with_extension(size.to_string())
+    }
+
+    fn contender(&self, database: Database) -> Outcome<&dyn Contender> {
+        let contender = match database {
+            Database::Main => self.contender.as_deref(),
+            Database::Smaller { size } => self.smaller.get(&size).map(|contender| &**contender),
+        };
+        contender.ok_or_else(|| format!("{database:?} is not open").into())
     }
 }
 

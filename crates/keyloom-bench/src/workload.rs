@@ -8,6 +8,8 @@
 //! W4: The users of a tier have nothing in later tiers, so their lists stay the same as the
 //!     database grows.
 
+use std::ops::Range;
+
 use keyloom_key::Ulid;
 use serde::{Deserialize, Serialize};
 
@@ -92,6 +94,11 @@ impl Workload {
         let created_at = FIRST_MILLIS + number * STEP_MILLIS;
         let status = if decided { "approved" } else { "pending" };
         build(number, &user(requester), &user(approver), created_at, status)
+    }
+
+    /// The approvals with these numbers.
+    pub(crate) fn approvals(self, numbers: Range<u64>) -> Vec<Approval> {
+        numbers.map(|number| self.approval(number)).collect()
     }
 
     /// A pending approval that nobody has decided yet: a different one for each turn.

@@ -119,7 +119,7 @@ fn percentile_table(figures: &Figures) -> Table {
 fn growth_table(figures: &Figures) -> Table {
     let sizes = figures.growth.first().map(|growth| growth.steps.clone()).unwrap_or_default();
     let mut heads = vec![String::new(), "asked about".to_owned(), "keys read".to_owned()];
-    heads.extend(sizes.iter().map(|(size, _, _)| format!("at {}", number(*size as f64))));
+    heads.extend(sizes.iter().map(|step| format!("at {}", number(step.size as f64))));
     heads.push("last : first".to_owned());
     let mut table = Table::new(heads);
     for growth in &figures.growth {
@@ -127,13 +127,14 @@ fn growth_table(figures: &Figures) -> Table {
             Asked::First => "the first documents",
             Asked::All => "all documents",
         };
-        let keys = growth.steps.first().and_then(|(_, _, keys)| *keys);
         let mut row = vec![
             format!("{}: {}", growth.who.name(), growth.row.title()),
             asked.to_owned(),
-            keys.map_or_else(|| "–".to_owned(), |keys| keys.to_string()),
+            growth.keys.map_or_else(|| "–".to_owned(), |keys| keys.to_string()),
         ];
-        row.extend(growth.steps.iter().map(|(_, micros, _)| number(*micros)));
+        let medians =
+            growth.steps.iter().map(|step| step.median().map_or_else(String::new, number));
+        row.extend(medians);
         row.push(growth.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}")));
         table.add(row);
     }

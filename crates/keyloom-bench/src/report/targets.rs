@@ -90,7 +90,7 @@ fn judge_growth(figures: &Figures) -> Vec<Judged> {
     });
     ours.filter_map(|growth| {
         let ratio = growth.ratio()?;
-        let (first, last) = (growth.steps.first()?.0, growth.steps.last()?.0);
+        let (first, last) = (growth.steps.first()?.size, growth.steps.last()?.size);
         Some(Judged {
             what: format!(
                 "{}: {} from {first} to {last} documents at most {GROWTH_MAX} × the time",
@@ -118,7 +118,7 @@ fn judge_encoding(components: &[Cost]) -> Option<Judged> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Growth;
+    use crate::figures::{Growth, Step};
 
     fn judged(row: Row, figures: [(Who, f64); 2]) -> Vec<bool> {
         let mut all = Figures::default();
@@ -154,12 +154,12 @@ mod tests {
 
     #[test]
     fn growth_is_judged_by_its_last_step() {
-        let steps = |last| vec![(1, 10.0, Some(2)), (10, 99.0, Some(2)), (100, last, Some(2))];
+        let step = |(size, micros)| Step { size, micros: vec![micros] };
         let judged = |last| {
             let (who, row) = (Who::KeyloomRedb, Row::Read(Reading::Lookup));
-            let growth = Growth { who, row, asked: Asked::First, steps: steps(last) };
+            let steps = [(1, 10.0), (10, 99.0), (100, last)].map(step).to_vec();
             let mut figures = Figures::default();
-            figures.add_step(growth).unwrap();
+            figures.growth.push(Growth { who, row, asked: Asked::First, keys: Some(2), steps });
             judge(&figures, &[]).first().map(|judged| judged.met)
         };
         assert_eq!((judged(15.0), judged(15.1)), (Some(true), Some(false)));
