@@ -184,7 +184,17 @@ impl Entries {
         })
     }
 
+    /// What [`parts`](Self::parts) gives.
+    pub(crate) fn from_parts(keys: Vec<u8>, rows: Vec<(usize, Stored)>) -> Entries {
+        Entries { keys, rows }
+    }
+
     /// The keys, one behind the other, and of each where it ends and what is stored under it.
+    pub(crate) fn parts(&self) -> (&[u8], &[(usize, Stored)]) {
+        (&self.keys, &self.rows)
+    }
+
+    /// The same, owned.
     pub fn into_parts(self) -> (Vec<u8>, Vec<(usize, Stored)>) {
         (self.keys, self.rows)
     }

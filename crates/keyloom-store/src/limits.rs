@@ -51,15 +51,16 @@ pub const GATHER_TIME: Duration = Duration::from_micros(50);
 /// those who commit all the time take, and short enough for the next ones to find it done.
 pub const REST_TIME: Duration = Duration::from_millis(100);
 
-/// Most bytes of the rows that an embedded store keeps because they are read again and again: the
-/// hot part of a database, beside the cache of its engine.
+/// Most bytes of the rows that an embedded store keeps because they were read lately: the hot part
+/// of a database, beside the cache of its engine.
 pub const ROWS_BYTES_MAX: usize = 64 << 20;
 
 /// Most bytes of such a row, with its key: a larger one is cheap to find, compared with its copy.
 pub const ROW_BYTES_MAX: usize = 1 << 10;
 
-/// Most bytes of the pages of ranges that an embedded store keeps for the same reason.
-pub const PAGES_BYTES_MAX: usize = 16 << 20;
+/// Most bytes of the pages of ranges that an embedded store keeps for the same reason: room for
+/// the lists of sixteen thousand people.
+pub const PAGES_BYTES_MAX: usize = 64 << 20;
 
 /// Most bytes of such a page, with its range: more than twenty index keys have.
 pub const PAGE_BYTES_MAX: usize = 4 << 10;

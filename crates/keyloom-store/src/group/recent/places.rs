@@ -6,9 +6,10 @@
 //!
 //! P1: There is one place for each class of hashes, with a bounded number of bytes. Four classes
 //!     share their places: what is hot of one class finds room beside each other.
-//! P2: Something is kept when it is read again before anything else of its class is. Who reads
-//!     everything once neither pays for that nor pushes out what is read again. What gives way was
-//!     not found for longer than what lies beside it.
+//! P2: Something is kept where nothing lies yet; in place of something else only when it is read
+//!     again before anything else of its class is. So who reads everything once pushes out nothing
+//!     that is read again. What gives way was not found for longer than what lies beside it.
+//!     What was kept and is not the same any more is kept again when it is read.
 //! P3: Nobody waits for anybody: who finds a place in use reads from the engine.
 
 use std::sync::Mutex;
@@ -102,19 +103,29 @@ impl Places {
         look: impl FnOnce() -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let mark = mark(asked.hash);
+        let mut known = None;
         for (marks, place) in self.around(asked.hash) {
-            if marks.is_of(mark)
-                && let Some(found) = place.find(asked, || self.noted(asked.noted))
-            {
+            if !marks.is_of(mark) {
+                continue;
+            }
+            if let Some(found) = place.find(asked, || self.noted(asked.noted)) {
                 marks.note_found(mark);
                 return Ok(Some(found));
             }
+            known = Some((marks, place));
         }
         let found = look()?;
-        if let Some(content) = &found
-            && self.is_read_again(asked.hash, mark)
-        {
-            self.keep(asked, mark, content);
+        if let Some(content) = &found {
+            let free = || self.around(asked.hash).find(|(marks, _)| marks.is_of(NONE));
+            let other = || {
+                let is_read_again = self.is_read_again(asked.hash, mark);
+                if is_read_again { self.gives_way(asked.hash, mark) } else { None }
+            };
+            if let Some((marks, place)) = known.or_else(free).or_else(other)
+                && place.keep(asked, content, self.bytes_max)
+            {
+                marks.kept.store(mark, Ordering::Relaxed);
+            }
         }
         Ok(found)
     }
@@ -140,23 +151,14 @@ impl Places {
         marks.is_some_and(|marks| marks.read.swap(mark, Ordering::Relaxed) == mark)
     }
 
-    /// Keeps something where it was, or where nothing is, or in place of what was not found for
-    /// long.
-    fn keep(&self, asked: Asked<'_>, mark: u16, content: &impl Content) {
-        let around = || self.around(asked.hash);
-        let own = around().find(|(marks, _)| marks.is_of(mark));
-        let free = || around().find(|(marks, _)| marks.is_of(NONE));
-        let idle = || around().find(|(marks, _)| !marks.was_found());
-        let any = || {
+    /// What was not found for long.
+    fn gives_way(&self, hash: u64, mark: u16) -> Option<(&Marks, &Place)> {
+        let around = || self.around(hash);
+        around().find(|(marks, _)| !marks.was_found()).or_else(|| {
             // All of them were: what is not found from now on gives way next.
             around().for_each(|(marks, _)| marks.forget_found());
             around().nth(usize::from(mark / (2 * MARKED)) % WAYS)
-        };
-        if let Some((marks, place)) = own.or_else(free).or_else(idle).or_else(any)
-            && place.keep(asked, content, self.bytes_max)
-        {
-            marks.kept.store(mark, Ordering::Relaxed);
-        }
+        })
     }
 
     /// Uses the place of a class until what is returned is dropped.
