@@ -89,6 +89,7 @@ impl Component {
 
     /// Appends the value of this component at the beginning of packed bytes, if there is one, and
     /// says what follows it there.
+    #[inline]
     #[must_use]
     pub fn unpack_into<'p>(&self, packed: &'p [u8], values: &mut Vec<Value>) -> Option<&'p [u8]> {
         element::read_into(packed, self, values)

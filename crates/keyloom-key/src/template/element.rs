@@ -63,6 +63,7 @@ pub(super) fn read<'p>(
 }
 
 /// Splits the element of a component off packed bytes, appends its value, and says what follows.
+#[inline]
 pub(super) fn read_into<'p>(
     packed: &'p [u8],
     component: &Component,
