@@ -17,7 +17,7 @@ use keyloom_store::{Direction, StoreError};
 use lsm_tree::Guard as _;
 
 use crate::journal::Journal;
-use crate::limits::{SEGMENTS_MAX, VIEW_GROUPS_MAX};
+use crate::limits::{SEGMENTS_MAX, VIEW_BYTES_MAX};
 use crate::parts::{Parts, PartsIter};
 use crate::settings;
 use crate::tables::{Open, Tables};
@@ -25,7 +25,7 @@ use crate::tables::{Open, Tables};
 pub(crate) struct FjallEngine {
     tables: Tables,
     journal: Journal,
-    /// How many groups were written since the last view.
+    /// How many bytes were written since the last view.
     since_view: usize,
     /// A buffer that all groups share.
     record: Record,
@@ -93,7 +93,7 @@ impl Engine for FjallEngine {
         // From here on it may be in the journal, and then comes back with the next open.
         self.journal.append(&mut self.record)?;
         self.tables.apply(self.record.rows()).map_err(WriteError::Unknown)?;
-        self.since_view += 1;
+        self.since_view += self.record.len();
         self.make_room().map_err(WriteError::Unknown)
     }
 
@@ -108,13 +108,14 @@ impl Engine for FjallEngine {
     }
 
     fn view_lasts(&self) -> bool {
-        self.since_view < VIEW_GROUPS_MAX
+        self.since_view < VIEW_BYTES_MAX
     }
 
     fn sync(&mut self) -> Result<Settled, StoreError> {
         self.journal.sync()?;
         self.clear_away()?;
-        // What is merged later is only read from where it lies then by a view that is made later.
+        // What is merged is only read from where it lies then at a later moment, so the view that
+        // comes after this has to wait for it.
         if self.tables.are_merged() && self.tables.are_written() {
             return Ok(Settled::All);
         }

@@ -77,9 +77,10 @@ impl Tables {
             );
             StoreError::Corrupt { detail }
         })?;
-        // fjall does so, too, unless its journal was removed.
+        // fjall does so, too, unless its journal was removed. A snapshot at number 0 would keep
+        // nothing: where there are others, fjall takes it for none.
         for keyspace in parts.all() {
-            let next = keyspace.tree.get_highest_persisted_seqno().map_or(0, |last| last + 1);
+            let next = keyspace.tree.get_highest_persisted_seqno().map_or(1, |last| last + 1);
             database.supervisor.seqno.fetch_max(next);
         }
         let now = Moment(database.supervisor.seqno.get());

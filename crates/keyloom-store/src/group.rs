@@ -7,7 +7,7 @@
 //!
 //! Where commits are synced, the writer is a thread of its own. Where they are not, waking a thread
 //! and being woken would cost more than the commit: a caller who finds nobody writing does it
-//! himself. Who finds somebody joins the queue and looks again for a moment, until his commit was
+//! himself. Who finds somebody joins the queue and looks again for a while, until his commit was
 //! written with what else waited, or it is his turn to write all that waits. Who waits for longer
 //! sleeps, and what nobody has written by then is left to the thread.
 //!

@@ -148,7 +148,7 @@ impl Queue {
         self.state().take()
     }
 
-    /// Waits a moment for the callers of the last group, which were answered just now: those that
+    /// Waits a little for the callers of the last group, which were answered just now: those that
     /// commit again at once then share a sync instead of splitting into many small groups. A lone
     /// caller never waits.
     fn gather<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {

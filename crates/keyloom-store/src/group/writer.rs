@@ -128,7 +128,7 @@ impl<E: Engine> Writer<E> {
         if settled == Settled::All
             && let Ok(view) = guarded(|| self.engine.view())
         {
-            // The last view keeps what was written out since, and reads it where it was before.
+            // The last view reads everything where it was before it was written out, and keeps it.
             published.replace(view, self.engine.now());
         }
         settled

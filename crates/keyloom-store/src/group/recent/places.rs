@@ -9,7 +9,8 @@
 //! P2: Something is kept where nothing lies yet; in place of something else only when it is read
 //!     again before anything else of its class is. So who reads everything once pushes out nothing
 //!     that is read again. What gives way was not found for longer than what lies beside it.
-//!     What was kept and is not the same any more is kept again when it is read.
+//!     What was kept and is not the same any more is kept again when it is read; what is not the
+//!     same any more when it is read, from an older snapshot, is not kept.
 //! P3: Nobody waits for anybody: who finds a place in use reads from the engine.
 
 use std::sync::Mutex;
@@ -115,7 +116,8 @@ impl Places {
             known = Some((marks, place));
         }
         let found = look()?;
-        if let Some(content) = &found {
+        let may_be_found = || self.noted(asked.noted) <= Some(asked.at);
+        if let Some(content) = found.as_ref().filter(|_| may_be_found()) {
             let free = || self.around(asked.hash).find(|(marks, _)| marks.is_of(NONE));
             let other = || {
                 let is_read_again = self.is_read_again(asked.hash, mark);
