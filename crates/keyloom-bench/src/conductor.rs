@@ -283,8 +283,8 @@ impl Conductor<'_> {
             Row::Create { promise: Promise::Buffered, .. } => 120_000,
             // There are enough pending ones for ten rounds of a small run.
             Row::Update => (self.settings.workload.documents / 40).min(8000),
-            // Whoever has his turn finds the caches of the processor full of what others did. That is
-            // no matter of what is asked, so a turn is some times longer than it takes to change.
+            // Whoever has his turn finds the caches of the processor full of what others did. That
+            // is no matter of what is asked, so a turn is a few times longer than filling them.
             Row::Read(Reading::Get | Reading::Lookup | Reading::Covered) => 20_000,
             Row::Read(Reading::Newest | Reading::Merged) => 5000,
             Row::Load | Row::Memory | Row::Disk => 0,

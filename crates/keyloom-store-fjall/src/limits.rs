@@ -28,7 +28,7 @@ pub(crate) const SPACE_BYTES_MAX: usize = 1 << 20;
 /// every process that commits begins one.
 pub const SEGMENTS_MAX: u64 = 16;
 
-/// How many bytes of groups readers are shown by one view. To make one costs a small part of a small
-/// commit. Until the next one is made, tables in memory and files that others have replaced are kept
-/// for it: this is little of what makes a table full.
+/// How many bytes of groups readers are shown by one view. To make one costs a small part of a
+/// small commit. Until the next one is made, tables in memory and files that others have replaced
+/// are kept for it: this is little of what makes a table full.
 pub(crate) const VIEW_BYTES_MAX: usize = 256 << 10;
