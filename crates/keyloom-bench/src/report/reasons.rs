@@ -10,10 +10,13 @@ pub(super) const GROWTH: &str = "The trees are deeper, and less of them is in th
 /// Why SQLite may be ahead of Keyloom in a row.
 pub(super) const fn behind_sqlite(row: Row, ours: Who) -> &'static str {
     match (row, ours) {
-        (Row::Load | Row::Create { .. } | Row::Update, Who::KeyloomRedb) => {
+        (Row::Create { writers: 1, .. }, Who::KeyloomRedb) => {
             "A lone commit goes to the writer thread and back, and redb copies the path to every \
-             page that it changes, in memory and once more at a checkpoint. fjall is the store for \
-             many writes."
+             page that it changes. fjall is the store for many writes."
+        }
+        (Row::Load | Row::Create { .. } | Row::Update, Who::KeyloomRedb) => {
+            "redb copies the path to every page that it changes, in memory for each group and once \
+             more at a checkpoint. fjall is the store for many writes."
         }
         (Row::Load | Row::Create { .. } | Row::Update, _) => {
             "Keyloom also writes a change, a counter and the heads of its keys, and every commit \
