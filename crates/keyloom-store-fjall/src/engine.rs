@@ -101,10 +101,10 @@ impl Engine for FjallEngine {
         self.tables.now()
     }
 
-    fn view(&mut self) -> Result<FjallView, StoreError> {
+    fn view(&mut self) -> Result<(FjallView, Moment), StoreError> {
         let (open, snapshot) = self.tables.snapshot();
         self.since_view = 0;
-        Ok(FjallView { snapshot: Arc::new(snapshot), open })
+        Ok((FjallView { snapshot: Arc::new(snapshot), open }, self.tables.now()))
     }
 
     fn view_lasts(&self) -> bool {

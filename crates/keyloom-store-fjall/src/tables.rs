@@ -5,11 +5,13 @@
 //! would not compile.
 //!
 //! T1: All rows of a record have one sequence number, which is larger than all before. A moment is
-//!     the first number behind the last record that is there whole, so nothing of a record is seen
-//!     while it is being applied, whatever workers of fjall do meanwhile.
+//!     larger than the number of the last record that is there whole, and not larger than that of
+//!     the next one. So nothing of a record is seen while it is being applied, whatever workers of
+//!     fjall do meanwhile.
 //! T2: Tables in memory of all keyspaces become files together, when they are full together, and
 //!     belong to one segment of the journal, or to several whole ones.
 //! T3: Who fills tables faster than they are written and merged waits, unless fjall has given up.
+//! T4: Tables in memory are kept here until nobody else has them, and are let go by no writer.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -44,7 +46,7 @@ pub(crate) struct Open {
 /// The tables of an open database.
 pub(crate) struct Tables {
     open: Arc<Open>,
-    /// The first sequence number that the last record has not (T1).
+    /// The moment behind the last record, and not before the last snapshot (T1).
     now: Moment,
     /// The tables in memory that take rows, one of each keyspace.
     active: Vec<Arc<Memtable>>,
@@ -52,6 +54,8 @@ pub(crate) struct Tables {
     bytes: u64,
     /// Tables that are to become files, the oldest first.
     sealed: VecDeque<Sealed>,
+    /// Tables that are files, and in memory for as long as fjall or somebody who reads has them.
+    left: Vec<Arc<Memtable>>,
     /// How often workers of fjall had merged tables when this was last looked at.
     merges: usize,
 }
@@ -60,8 +64,7 @@ pub(crate) struct Tables {
 struct Sealed {
     /// The segment that their rows are from.
     segment: u64,
-    /// The tables, one of each keyspace. Whoever lets them go last pays for it, row by row, so it
-    /// is not the writer.
+    /// The tables, one of each keyspace.
     memtables: Vec<Arc<Memtable>>,
 }
 
@@ -87,10 +90,18 @@ impl Tables {
         database.supervisor.snapshot_tracker.set(now.0);
         let active = memtables(&parts);
         let open = Arc::new(Open { parts, database, _folder: folder });
-        Ok(Tables { open, now, active, bytes: 0, sealed: VecDeque::new(), merges: 0 })
+        Ok(Tables {
+            open,
+            now,
+            active,
+            bytes: 0,
+            sealed: VecDeque::new(),
+            left: Vec::new(),
+            merges: 0,
+        })
     }
 
-    /// The moment behind the last record.
+    /// The moment now.
     pub(crate) fn now(&self) -> Moment {
         self.now
     }
@@ -162,10 +173,22 @@ impl Tables {
         };
         let written = self.sealed.iter().take_while(is_written).count();
         let written: Vec<Sealed> = self.sealed.drain(..written).collect();
-        let segment = written.last()?.segment;
-        // If there is no thread for it, it is done here.
-        let _ = thread::Builder::new().name("keyloom-drop".into()).spawn(|| drop(written));
-        Some(segment)
+        let segment = written.last().map(|sealed| sealed.segment);
+        self.left.extend(written.into_iter().flat_map(|sealed| sealed.memtables));
+        self.drop_left();
+        segment
+    }
+
+    /// Lets go of the tables that nobody else has (T4). Who does so last pays for it, row by row.
+    /// fjall would when it begins a new table: on the writer, while readers wait for it.
+    fn drop_left(&mut self) {
+        let left = mem::take(&mut self.left).into_iter();
+        let (ours, left): (Vec<_>, Vec<_>) = left.partition(|it| Arc::strong_count(it) == 1);
+        self.left = left;
+        if !ours.is_empty() {
+            // If there is no thread for it, it is done here.
+            let _ = thread::Builder::new().name("keyloom-drop".into()).spawn(|| drop(ours));
+        }
     }
 
     /// Whether all tables that were left to become files are known to be.
@@ -239,6 +262,8 @@ fn empty_journals(data: &Path) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+
     use keyloom_store::group::guarded;
     use keyloom_store::record::Record;
     use tempfile::TempDir;
@@ -344,6 +369,31 @@ mod tests {
         assert_eq!(tables.now(), Moment(snapshot.seqno()));
         merge(&mut tables, 4);
         assert_eq!(seen(&tables, tables.now()), Some(3));
+    }
+
+    #[test]
+    fn t4_a_table_that_somebody_has_read_is_let_go_by_no_writer() {
+        let (mut tables, _folder) = tables();
+        put(&mut tables, 1);
+        let reading = tables.snapshot();
+        let read: Vec<Weak<Memtable>> = tables.active.iter().map(Arc::downgrade).collect();
+        let owners = || read.iter().map(Weak::strong_count).max().unwrap();
+        merge(&mut tables, 1);
+        assert_eq!(tables.take_written(), Some(1));
+        assert!(owners() > 1, "fjall keeps it for who reads");
+        drop(reading);
+        for segment in 2..4 {
+            put(&mut tables, segment);
+            merge(&mut tables, segment);
+        }
+        assert_eq!(owners(), 1, "fjall has let it go, which cost it nothing");
+        assert_eq!(tables.take_written(), Some(3));
+        let mut looks = 0;
+        while owners() > 0 {
+            looks += 1;
+            assert!(looks < 2_000_000, "nobody has let it go");
+            thread::yield_now();
+        }
     }
 
     fn runs(tables: &Tables) -> usize {

@@ -2,10 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed test is a panic")]
 
+use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{fs, thread};
 
-use keyloom_store::{Commit, OrderedStore, Snapshot, Write};
+use keyloom_store::conformance::Random;
+use keyloom_store::{
+    Commit, Direction, KeyRange, OrderedStore, ScanOptions, Snapshot, Stored, Write,
+};
 use keyloom_store_fjall::{Durability, FjallStore};
 use pollster::block_on;
 
@@ -98,4 +103,96 @@ fn j5_what_nobody_reads_any_more_is_let_go_however_large_commits_are() {
         commit(&store, number, 15 << 20);
     }
     assert!(states(folder.path()) < 8);
+}
+
+/// How many groups there are, and how many rows of each keyspace one has.
+const GROUPS: u64 = 24;
+const ROWS: u8 = 4;
+
+fn row(family: &[u8], group: u64, row: u8) -> Vec<u8> {
+    [family, b"rows of a group ", &group.to_be_bytes(), &[row]].concat()
+}
+
+/// Gives all rows of a group the same number.
+fn write_group(store: &FjallStore, group: u64, number: u64) {
+    // Most are kept beside the engine when they are read; the others fill its tables.
+    let times = if (number / GROUPS).is_multiple_of(4) { 2048 } else { 4 };
+    let value = number.to_be_bytes().repeat(times);
+    let rows = [DOCUMENT, INDEX_KEY].into_iter().flat_map(|family| {
+        let value = &value;
+        (0..ROWS).map(move |at| Write::Put { key: row(family, group, at), value: value.clone() })
+    });
+    let changes = vec![group.to_be_bytes().into()];
+    let commit = Commit { writes: rows.collect(), changes, ..Commit::default() };
+    block_on(store.commit(commit.into())).unwrap();
+}
+
+/// The number that all rows of a group have, read one by one and as lists.
+fn read_group(snapshot: &dyn Snapshot, group: u64, random: &mut Random) -> u64 {
+    let number = |stored: &Stored| u64::from_be_bytes(*stored.value.first_chunk().unwrap());
+    let mut numbers = Vec::new();
+    for family in [DOCUMENT, INDEX_KEY] {
+        let keys: Vec<_> = (0..ROWS).map(|at| row(family, group, at)).collect();
+        let rows = block_on(snapshot.get_many(&keys)).unwrap();
+        numbers.extend(rows.iter().flatten().map(number));
+        let range = KeyRange { from: row(family, group, 0), to: row(family, group, ROWS) };
+        let is_forward = random.below(2) == 0;
+        let direction = if is_forward { Direction::Forward } else { Direction::Reverse };
+        let limit = usize::from(ROWS);
+        let options = ScanOptions { direction, limit };
+        let mut scan = block_on(snapshot.scan(&range, options)).unwrap();
+        // At once, or in two parts.
+        for count in [if random.below(2) == 0 { limit } else { 1 }, limit] {
+            let entries = block_on(scan.next(count)).unwrap();
+            numbers.extend(entries.iter().map(|(_, stored)| number(stored)));
+        }
+    }
+    let first = *numbers.first().unwrap();
+    assert_eq!(numbers, vec![first; 4 * usize::from(ROWS)], "group {group}");
+    first
+}
+
+/// Reads until the writers are done, also from snapshots that are held for a while.
+fn read_groups(store: &FjallStore, written: &AtomicU64, done: &AtomicBool, mut random: Random) {
+    let mut held = VecDeque::new();
+    while !done.load(Ordering::Relaxed) {
+        let group = random.below(24) as u64;
+        let before = written.load(Ordering::Acquire);
+        let snapshot = block_on(store.snapshot()).unwrap();
+        let number = read_group(&*snapshot, group, &mut random);
+        assert!(number + GROUPS > before, "group {group} has {number} after {before}");
+        held.push_back((snapshot, group, number));
+        if held.len() > 200 {
+            held.truncate(random.below(200));
+        }
+        for (snapshot, group, number) in held.iter().step_by(7) {
+            assert_eq!(read_group(&**snapshot, *group, &mut random), *number, "group {group}");
+        }
+    }
+}
+
+#[test]
+fn j5_readers_see_whole_groups_while_tables_are_filled_written_and_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FjallStore::open(folder.path(), Durability::Buffered).unwrap();
+    (0..GROUPS).for_each(|group| write_group(&store, group, group));
+    let (written, done) = (AtomicU64::new(GROUPS - 1), AtomicBool::new(false));
+    let mut random = Random::from_environment();
+    println!("{random}");
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            let random = Random::new(random.next_u64());
+            scope.spawn(|| read_groups(&store, &written, &done, random));
+        }
+        let writer = scope.spawn(|| {
+            // Every group has one of the last numbers; tables in memory are full five times.
+            for number in GROUPS..10_000 {
+                write_group(&store, number % GROUPS, number);
+                written.store(number, Ordering::Release);
+            }
+        });
+        let end = writer.join();
+        done.store(true, Ordering::Relaxed);
+        end.unwrap();
+    });
 }

@@ -147,10 +147,10 @@ impl Engine for RedbEngine {
         self.now
     }
 
-    fn view(&mut self) -> Result<RedbView, StoreError> {
+    fn view(&mut self) -> Result<(RedbView, Moment), StoreError> {
         let transaction = self.open.database.begin_read().map_err(unavailable)?;
         let table = transaction.open_table(ROWS).map_err(unavailable)?;
-        Ok(RedbView { table, _open: Arc::clone(&self.open) })
+        Ok((RedbView { table, _open: Arc::clone(&self.open) }, self.now))
     }
 
     fn sync(&mut self) -> Result<Settled, StoreError> {

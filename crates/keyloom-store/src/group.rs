@@ -19,7 +19,7 @@
 //!     holds is only known again once it is opened again, and a reader who was told "absent" could
 //!     find it there.
 //!
-//! Readers wait for nobody: they take what was published last (`view`). What is read again and
+//! Readers wait for no writer: they take what was published last (`view`). What is read again and
 //! again they find beside the engine (`recent`). A view keeps what it shows alive in the engine
 //! (old pages, old tables), so long work should page through short snapshots.
 
@@ -68,11 +68,12 @@ pub trait Engine: Send + 'static {
     /// Writes all rows or none, and returns when they are as durable as the store promises.
     fn write(&mut self, rows: &Rows<'_>) -> Result<(), WriteError>;
 
-    /// The moment now: a later one after each write.
+    /// The moment now: a later one after each write, and never one from before the last view.
     fn now(&self) -> Moment;
 
-    /// A view of everything that was written, at the moment that is then now.
-    fn view(&mut self) -> Result<Self::View, StoreError>;
+    /// A view of everything that was written, and the first moment that it shows, which is now
+    /// from then on.
+    fn view(&mut self) -> Result<(Self::View, Moment), StoreError>;
 
     /// Whether the last view shows what was written since it was made, too: up to now.
     fn view_lasts(&self) -> bool {
@@ -160,8 +161,8 @@ impl Counts {
 impl<E: Engine> GroupStore<E> {
     /// Starts the writer, unless the engine has forgotten a commit that the mark remembers.
     pub fn start(mut engine: E, mark: Mark, durability: Durability) -> Result<Self, StoreError> {
-        let view = guarded(|| engine.view())?;
-        let published = Published::new(view, engine.now());
+        let (view, moment) = guarded(|| engine.view())?;
+        let published = Published::new(view, moment);
         let tip = guarded(|| rows::read_tip(&published.latest()))?;
         mark.check(tip.sequence)?;
         let (scans, inbox) = mpsc::channel();

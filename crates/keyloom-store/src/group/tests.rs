@@ -97,11 +97,11 @@ impl Engine for MapEngine {
         self.now
     }
 
-    fn view(&mut self) -> Result<MapView, StoreError> {
+    fn view(&mut self) -> Result<(MapView, Moment), StoreError> {
         self.controls.views.fetch_add(1, Ordering::Relaxed);
         let shown = BTreeMap::from([(self.now, Arc::clone(&self.rows))]);
         self.view = MapView(Arc::new(Mutex::new(shown)));
-        Ok(self.view.clone())
+        Ok((self.view.clone(), self.now))
     }
 
     fn view_lasts(&self) -> bool {

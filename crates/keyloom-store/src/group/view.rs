@@ -10,7 +10,7 @@
 //!
 //! V1: A moment always shows the same: all groups that were written before it, whole, and nothing
 //!     of later ones.
-//! V2: Readers wait for nobody, and what they hold keeps showing its moment.
+//! V2: Who takes a moment waits for nobody, and what he holds keeps showing it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -124,29 +124,33 @@ impl<E: Engine> Writer<E> {
         if self.failed.get().is_some() {
             return Settled::All;
         }
-        let settled = self.sync();
-        if settled == Settled::All
-            && let Ok(view) = guarded(|| self.engine.view())
-        {
-            // The last view reads everything where it was before it was written out, and keeps it.
-            published.replace(view, self.engine.now());
+        match self.sync() {
+            Ok(Settled::All) => {
+                // The last view reads everything where it was before it was written out, and keeps
+                // it. If there is no other, it shows the same, and the next commit tries again.
+                if let Ok((view, moment)) = guarded(|| self.engine.view()) {
+                    published.replace(view, moment);
+                }
+                Settled::All
+            }
+            Ok(Settled::NotYet) => Settled::NotYet,
+            Err(error) => {
+                let told = format!(
+                    "everything that was acknowledged is safe, but could not be written to its \
+                     place ({error}): end this process, see to the cause, and start it again"
+                );
+                let _ = self.failed.set(told);
+                Settled::All
+            }
         }
-        settled
     }
 
-    fn sync(&mut self) -> Settled {
-        let settled = guarded(|| self.engine.sync()).and_then(|settled| match self.durability {
-            Durability::Durable => Ok(settled),
-            Durability::Buffered => self.mark.record_durable(self.tip.sequence).map(|()| settled),
-        });
-        settled.unwrap_or_else(|error| {
-            let told = format!(
-                "everything that was acknowledged is safe, but could not be written to its place \
-                 ({error}): end this process, see to the cause, and start it again"
-            );
-            let _ = self.failed.set(told);
-            Settled::All
-        })
+    fn sync(&mut self) -> Result<Settled, StoreError> {
+        let settled = guarded(|| self.engine.sync())?;
+        if self.durability == Durability::Buffered {
+            self.mark.record_durable(self.tip.sequence)?;
+        }
+        Ok(settled)
     }
 
     fn decide_and_write<'a>(
@@ -198,8 +202,8 @@ impl<E: Engine> Writer<E> {
         if self.engine.view_lasts() {
             published.prolong(self.engine.now());
         } else {
-            let view = self.engine.view()?;
-            published.replace(view, self.engine.now());
+            let (view, moment) = self.engine.view()?;
+            published.replace(view, moment);
         }
         Ok(())
     }
