@@ -61,7 +61,7 @@ pub(crate) enum Failure {
         source: Box<Failure>,
     },
     /// An import stopped.
-    #[error("{source}\n{imported} imported before it{}", hint(*.skip, *.unsure))]
+    #[error("{source}\n{imported} imported before it{}", hint(.source, *.skip, *.unsure))]
     Import {
         /// What is wrong, and in which line.
         source: Box<Failure>,
@@ -121,6 +121,23 @@ impl Failure {
         }
     }
 
+    /// What to do, where that is not what the failure itself says.
+    fn advice(&self) -> Option<&'static str> {
+        match self {
+            Failure::At { source, .. } | Failure::Import { source, .. } => source.advice(),
+            Failure::Store(StoreError::Corrupt { .. }) | Failure::Engine(Error::Corrupt { .. }) => {
+                Some("restore a backup, and keep the damaged folder: what can be read is not lost")
+            }
+            Failure::Output(_) => {
+                Some("if it tells of a write, that is done: look before you try again")
+            }
+            _ if self.code() == Code::PreconditionRequired => {
+                Some("`--if-version` names the version")
+            }
+            _ => None,
+        }
+    }
+
     fn exit_code(&self) -> u8 {
         match self {
             Failure::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
@@ -152,7 +169,8 @@ pub(crate) fn told(failure: &Failure) -> String {
         Some(missing) => no_index(&missing, &failure.to_string()),
         None => failure.to_string(),
     };
-    let lines: Vec<String> = text.lines().map(visible).collect();
+    let lines = text.lines().chain(failure.advice().filter(|advice| !text.contains(advice)));
+    let lines: Vec<String> = lines.map(visible).collect();
     format!("keyloom: {}", lines.join("\n  "))
 }
 
@@ -189,7 +207,7 @@ fn index_name(template: &str) -> String {
     if names.is_empty() { "name".to_owned() } else { names.join("_") }
 }
 
-fn hint(skip: u64, unsure: Option<u64>) -> String {
+fn hint(source: &Failure, skip: u64, unsure: Option<u64>) -> String {
     match (skip, unsure) {
         (skip, Some(last)) => format!(
             "; lines {} to {last} may be in as well, all or none of them: look, and go on with \
@@ -197,7 +215,10 @@ fn hint(skip: u64, unsure: Option<u64>) -> String {
             skip + 1
         ),
         (0, None) => String::new(),
-        (skip, None) => format!("; to go on, mend the line and add --skip {skip}"),
+        (skip, None) => {
+            let what = if source.code() == Code::Unavailable { "that" } else { "the line" };
+            format!("; to go on, mend {what} and add --skip {skip}")
+        }
     }
 }
 
@@ -247,6 +268,28 @@ mod tests {
         let told = told(&failure);
         assert!(told.contains("; lines 501 to 1000 may be in as well"), "{told}");
         assert!(told.ends_with("--skip 1000 if they are, with --skip 500 if not"), "{told}");
+    }
+
+    #[test]
+    fn an_import_that_stopped_says_whether_the_line_is_to_blame() {
+        let stopped = |source| {
+            let imported = "500 documents".to_owned();
+            told(&Failure::Import { source: Box::new(source), imported, skip: 500, unsure: None })
+        };
+        let bad = stopped(Failure::Invalid("line 501: no JSON".to_owned()));
+        assert!(bad.ends_with("; to go on, mend the line and add --skip 500"), "{bad}");
+        let full = StoreError::Unavailable { reason: "no space".to_owned(), source: None };
+        let full = stopped(Failure::Store(full));
+        assert!(full.ends_with("; to go on, mend that and add --skip 500"), "{full}");
+    }
+
+    #[test]
+    fn what_to_do_about_damage_and_a_missing_version_is_said() {
+        let damage = StoreError::Corrupt { detail: "a block is damaged".to_owned() };
+        let damage = told(&Failure::Store(damage).at("plants"));
+        assert!(damage.contains("a block is damaged\n  restore a backup"), "{damage}");
+        let bare = Error::PreconditionRequired { key: "a:b".to_owned(), stored: 7 };
+        assert!(told(&Failure::Engine(bare)).ends_with("`--if-version` names the version"));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Tables for people: columns side by side, as wide as what stands in them.
 //!
 //! T1: Columns line up by display width, not by bytes or characters.
-//! T2: Where the width is bounded, no line is longer: the widest columns are cut first, then the
-//!     line; a cut is marked with `…`. The first column says which row it is, and is cut last.
+//! T2: Where the width is bounded, no line is longer: the widest columns are cut first, marked with
+//!     `…`. The first column says which row it is and stays whole, if it fits at all; the last ones
+//!     for which no room is left are not shown, and their number is told.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -36,10 +37,16 @@ impl Table {
             return Vec::new();
         }
         let mut widths = self.natural_widths();
+        let mut left_out = String::new();
         if let Some(width) = width {
-            shrink(&mut widths, width);
+            let shown = fitting(&widths, width);
+            left_out = more(widths.len() - shown);
+            widths.truncate(shown);
+            shrink(&mut widths, width.saturating_sub(left_out.width()));
         }
-        let lines = std::iter::once(&self.headers).chain(&self.rows).map(|row| line(row, &widths));
+        let header = line(&self.headers, &widths) + &left_out;
+        let rows = self.rows.iter().map(|row| line(row, &widths));
+        let lines = std::iter::once(header).chain(rows).map(|line| line.trim_end().to_owned());
         match width {
             Some(width) => lines.map(|line| cut(&line, width)).collect(),
             None => lines.collect(),
@@ -55,6 +62,21 @@ impl Table {
         }
         widths
     }
+}
+
+/// How many columns find room: the first one whole, the others as narrow as they may be.
+fn fitting(widths: &[usize], available: usize) -> usize {
+    let needed = |shown: usize| {
+        let others = widths.iter().take(shown).skip(1);
+        let others: usize = others.map(|width| GAP + COLUMN_WIDTH_MIN.min(*width)).sum();
+        widths.first().map_or(0, |first| first + others) + more(widths.len() - shown).width()
+    };
+    (1..=widths.len()).rev().find(|shown| needed(*shown) <= available).unwrap_or(1)
+}
+
+/// What stands at the end of the header if there is no room for all columns.
+fn more(columns: usize) -> String {
+    if columns == 0 { String::new() } else { format!("{}… {columns} more", " ".repeat(GAP)) }
 }
 
 /// Takes columns from the widest until all fit, or none can give any more (T2).
@@ -80,7 +102,6 @@ fn line(cells: &[String], widths: &[usize]) -> String {
         line.push_str(&shown);
         line.push_str(&" ".repeat(width.saturating_sub(shown.width())));
     }
-    line.truncate(line.trim_end().len());
     line
 }
 
@@ -138,7 +159,24 @@ mod tests {
             table.lines(Some(42)).last().unwrap(),
             "order:01M7J1AQXXXXXXXXXXXXXXXXXX  a rathe…"
         );
-        assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…  a rathe…");
+        assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…");
+    }
+
+    #[test]
+    fn t2_columns_without_room_are_counted_and_the_first_stays_whole() {
+        let mut table = Table::new(["key", "requester", "approver", "status", "code"]);
+        table.row(["order:01M7J1AQXXXXXXXXXXXXXXXXXX", "ann", "bob", "pending", "A-SLQ9ZL"]);
+        let shown = |width| table.lines(Some(width)).join("\n");
+        expect_test::expect![[r"
+            key                               requester  … 3 more
+            order:01M7J1AQXXXXXXXXXXXXXXXXXX  ann"]]
+        .assert_eq(&shown(55));
+        expect_test::expect![[r"
+            key                               … 4 more
+            order:01M7J1AQXXXXXXXXXXXXXXXXXX"]]
+        .assert_eq(&shown(42));
+        assert_eq!(table.lines(Some(72)), table.lines(None));
+        assert!((1..80).all(|width| table.lines(Some(width)).iter().all(|it| it.width() <= width)));
     }
 
     #[test]
@@ -150,8 +188,8 @@ mod tests {
     #[test]
     fn t2_a_narrow_terminal_shows_the_beginning_of_every_line() {
         let lines = table().lines(Some(12));
-        assert_eq!(lines, ["key   value", "a     short", "日本  a rat…"]);
-        assert_eq!(table().lines(Some(3)), ["ke…", "a …", "日…"]);
+        assert_eq!(lines, ["key   … 1 m…", "a", "日本"]);
+        assert_eq!(table().lines(Some(3)), ["ke…", "a", "日…"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `keyloom check`: all documents and keys, compared both ways.
 
+use keyloom_api::CheckProblem;
 use keyloom_engine::Repair;
 
 use super::Session;
@@ -7,7 +8,6 @@ use crate::args::Check;
 use crate::output::{Format, counted, visible};
 use crate::problem::Failure;
 use crate::progress::Progress;
-use crate::table::Table;
 
 pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), Failure> {
     let repair = if check.repair { Repair::Yes } else { Repair::No };
@@ -25,13 +25,11 @@ pub(super) async fn run(session: &mut Session<'_>, check: &Check) -> Result<(), 
     match output.format() {
         Format::Json => output.json(&report)?,
         Format::Text => {
-            let mut table = Table::new(["collection", "path", "key", "problem"]);
-            for problem in &report.problems {
-                let key = visible(&problem.key);
-                let (collection, path) = (problem.collection.clone(), problem.path.clone());
-                table.row([collection, path, key, problem.what.clone()]);
+            // Lines and no table: nothing of a key may be cut here.
+            for CheckProblem { collection, path, key, what } in &report.problems {
+                let told = format!("{collection}: {path} {key}: {what}");
+                output.line(visible(&told))?;
             }
-            output.table(&table)?;
             let objects = match report.objects {
                 0 => String::new(),
                 objects => format!(", {}", counted(objects, "object")),

@@ -155,6 +155,13 @@ fn tell_change(output: &mut Output, change: &SchemaChange) -> Result<(), Failure
     if *applied {
         output.dim(format_args!("version {version} is in force"))
     } else {
+        let stored = steps.iter().any(|step| step.documents.is_some_and(|count| count > 0));
+        if stored {
+            output.line(
+                "stored documents were not read: `schema apply` reads those whose rules change, \
+                 and refuses what one of them contradicts",
+            )?;
+        }
         output.dim("nothing was changed: this was a dry run")
     }
 }

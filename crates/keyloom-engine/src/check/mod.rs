@@ -61,7 +61,7 @@ pub struct Problem {
     /// The key in text spelling, or escaped bytes if it has none.
     pub key: String,
     /// What is wrong with it.
-    pub what: &'static str,
+    pub what: String,
 }
 
 impl Engine {
@@ -169,7 +169,13 @@ impl CheckRun<'_> {
                 continue;
             };
             seen.wrong.insert(key.clone());
-            self.problem(collection, &role(collection, key), key, what);
+            let told = match found {
+                Some(found) if what == HELD_BY_ANOTHER => {
+                    both_want_it(collection, &found.value, &entry.key)
+                }
+                _ => what.to_owned(),
+            };
+            self.problem(collection, &role(collection, key), key, told);
             if what != HELD_BY_ANOTHER {
                 let expect = found.as_ref().map_or(Expect::Absent, |f| Expect::At(f.stamp));
                 let write = Write::Put { key: key.clone(), value: value.clone() };
@@ -242,7 +248,13 @@ impl CheckRun<'_> {
         self.mend(vec![check], vec![Write::Put { key, value }]).await
     }
 
-    fn problem(&mut self, collection: &Collection, path: &str, key: &[u8], what: &'static str) {
+    fn problem(
+        &mut self,
+        collection: &Collection,
+        path: &str,
+        key: &[u8],
+        what: impl Into<String>,
+    ) {
         if self.report.problems.len() == CHECK_PROBLEMS_MAX {
             return;
         }
@@ -250,7 +262,7 @@ impl CheckRun<'_> {
             collection: collection.name.clone(),
             path: path.to_owned(),
             key: spelled(collection, key),
-            what,
+            what: what.into(),
         });
     }
 
@@ -273,6 +285,13 @@ impl CheckRun<'_> {
 
 /// Two documents cannot both have their way: a person has to change one of them.
 const HELD_BY_ANOTHER: &str = "another document holds it";
+
+/// The same, with the keys of both: of the one that a claim names, and of the other.
+fn both_want_it(collection: &Collection, claim: &[u8], other: &[u8]) -> String {
+    let holder = spelled(collection, &key_from_claim(collection, claim));
+    let other = spelled(collection, other);
+    format!("{holder} holds it, and {other} should: change or delete one of them")
+}
 
 /// A stored document, if it can be read.
 fn readable<'a>(collection: &Collection, value: &'a [u8]) -> Option<(HeadRecord<'a>, Record)> {

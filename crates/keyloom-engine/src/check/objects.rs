@@ -237,7 +237,8 @@ impl CheckRun<'_> {
     fn class_problem(&mut self, class: &Class, path: &str, key: impl ToString, what: &'static str) {
         if self.report.problems.len() < CHECK_PROBLEMS_MAX {
             let (collection, path) = (class.name.clone(), path.to_owned());
-            self.report.problems.push(Problem { collection, path, key: key.to_string(), what });
+            let (key, what) = (key.to_string(), what.to_owned());
+            self.report.problems.push(Problem { collection, path, key, what });
         }
     }
 }

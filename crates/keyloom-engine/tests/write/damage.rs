@@ -343,6 +343,9 @@ fn a_document_under_a_wrong_key_is_reported() {
     assert!(found.contains(&"parts key part:q: it is not the key of its data".to_owned()));
 }
 
+const BOTH_WANT_IT: &str = "parts unique:label label:label-a: part:a holds it, and part:b should: \
+                            change or delete one of them";
+
 #[test]
 fn a_claim_that_two_documents_have_is_left_to_the_one_that_holds_it() {
     check_reported(
@@ -355,7 +358,7 @@ fn a_claim_that_two_documents_have_is_left_to_the_one_that_holds_it() {
             let key = find(database, Space::Claim, "label-b").key;
             write(database, Write::Delete { key });
         },
-        &["parts unique:label label:label-a: another document holds it"],
+        &[BOTH_WANT_IT],
     );
 }
 
@@ -374,8 +377,7 @@ fn of_two_documents_that_lack_one_claim_the_first_gets_it() {
     let repaired = database.check(Repair::Yes);
     assert_eq!(shown(&repaired), [missing, missing]);
     assert_eq!(repaired.repaired, 1);
-    let left = ["parts unique:label label:label-a: another document holds it"];
-    assert_eq!(shown(&database.check(Repair::Yes)), left);
+    assert_eq!(shown(&database.check(Repair::Yes)), [BOTH_WANT_IT]);
     assert_eq!(database.lookup("parts", "label", "label-a").unwrap().key, "part:a");
 }
 

@@ -169,7 +169,10 @@ impl<E: Engine> Writer<E> {
         match self.write(&batch, published) {
             Ok(()) => answers,
             Err(WriteError::NotWritten(error)) => {
-                let reason = error.to_string();
+                let reason = match error {
+                    StoreError::Unavailable { reason, .. } => reason,
+                    error => error.to_string(),
+                };
                 each(answers.len(), || StoreError::Unavailable {
                     reason: reason.clone(),
                     source: None,
