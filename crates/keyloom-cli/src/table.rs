@@ -2,8 +2,8 @@
 //!
 //! T1: Columns line up by display width, not by bytes or characters.
 //! T2: Where the width is bounded, no line is longer: the widest columns are cut first, marked with
-//!     `…`. The first column says which row it is and stays whole, if it fits at all; the last ones
-//!     for which no room is left are not shown, and their number is told.
+//!     `…`. The first column says which row it is and stays whole, unless it takes more than two
+//!     thirds; the last ones for which no room is left are not shown, and their number is told.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -64,12 +64,14 @@ impl Table {
     }
 }
 
-/// How many columns find room: the first one whole, the others as narrow as they may be.
+/// How many columns find room: the first one as wide as it may insist on, the others as narrow as
+/// they may be.
 fn fitting(widths: &[usize], available: usize) -> usize {
     let needed = |shown: usize| {
         let others = widths.iter().take(shown).skip(1);
         let others: usize = others.map(|width| GAP + COLUMN_WIDTH_MIN.min(*width)).sum();
-        widths.first().map_or(0, |first| first + others) + more(widths.len() - shown).width()
+        let first = widths.first().map_or(0, |first| (*first).min(available * 2 / 3));
+        first + others + more(widths.len() - shown).width()
     };
     (1..=widths.len()).rev().find(|shown| needed(*shown) <= available).unwrap_or(1)
 }
@@ -159,7 +161,7 @@ mod tests {
             table.lines(Some(42)).last().unwrap(),
             "order:01M7J1AQXXXXXXXXXXXXXXXXXX  a rathe…"
         );
-        assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…");
+        assert_eq!(table.lines(Some(30)).last().unwrap(), "order:01M7J1AQXXXXX…  a rathe…");
     }
 
     #[test]
