@@ -169,7 +169,7 @@ pub(crate) fn told(failure: &Failure) -> String {
         Some(missing) => no_index(&missing, &failure.to_string()),
         None => failure.to_string(),
     };
-    let lines = text.lines().chain(failure.advice().filter(|advice| !text.contains(advice)));
+    let lines = text.lines().chain(failure.advice());
     let lines: Vec<String> = lines.map(visible).collect();
     format!("keyloom: {}", lines.join("\n  "))
 }

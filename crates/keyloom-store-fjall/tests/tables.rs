@@ -152,11 +152,11 @@ fn read_group(snapshot: &dyn Snapshot, group: u64, random: &mut Random) -> u64 {
     first
 }
 
-/// Reads until the writers are done, also from snapshots that are held for a while.
+/// Reads until the writer is done, also from snapshots that are held for a while.
 fn read_groups(store: &FjallStore, written: &AtomicU64, done: &AtomicBool, mut random: Random) {
     let mut held = VecDeque::new();
     while !done.load(Ordering::Relaxed) {
-        let group = random.below(24) as u64;
+        let group = random.next_u64() % GROUPS;
         let before = written.load(Ordering::Acquire);
         let snapshot = block_on(store.snapshot()).unwrap();
         let number = read_group(&*snapshot, group, &mut random);

@@ -37,6 +37,17 @@ fn a_dry_run_tells_and_changes_nothing() {
 }
 
 #[test]
+fn a_dry_run_says_that_it_reads_no_stored_documents() {
+    let database = Database::new("redb", &["approvals"]);
+    database.create("approvals", r#"{"requester": "ann", "approver": "bob"}"#);
+    let text = std::fs::read_to_string(schema("approvals")).unwrap();
+    let text = text.replace("default = false", "default = true");
+    let changed = database.file("changed.toml", text);
+    let told = database.run(&["schema", "apply", &changed, "--dry-run"]).ok();
+    assert!(told.contains("\nstored documents were not read: `schema apply` reads"), "{told}");
+}
+
+#[test]
 fn collections_are_shown_with_their_keys_and_rules() {
     let database = Database::new("redb", &["approvals", "stickers"]);
     let shown = database.run(&["schema", "show"]).ok();
